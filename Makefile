@@ -1,6 +1,6 @@
 # The two commands: `make run` serves a volume from files below ./run/, `make test` runs every test.
 
-.PHONY: help run cluster stop test lint vm blktests sim soak fuzz bench micro models fresh install uninstall clean
+.PHONY: help run cluster stop test lint vm blktests sim soak fuzz bench micro models fresh install uninstall deb clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -54,6 +54,9 @@ install: ## build the release and install it: make install [PREFIX=/usr/local] [
 
 uninstall: ## remove what `make install` installed below PREFIX; configuration and data stay
 	@PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" scripts/install --remove
+
+deb: ## build the release and make Debian packages of it in target/deb (scripts/deb)
+	@scripts/deb $(OUT)
 
 clean: ## remove what was built (not ./run/, which holds data)
 	cargo clean

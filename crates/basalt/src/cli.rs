@@ -2,6 +2,7 @@
 //!
 //! Invariant: each command has an example in its help; sizes are read as people write them.
 
+use crate::output::{Format, Output};
 use base::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -21,7 +22,8 @@ const EXIT_STATUS: &str = "Exit status:
   4  the named object does not exist
   5  refused: the name is taken, something uses it, or the policy or the space does not allow it
   6  'basalt lab' read data that is not what was written
-  7  'basalt host check' found settings that are to be changed";
+  7  'basalt host check' found settings that are to be changed
+  8  'basalt lab' measured, and operations failed";
 
 #[derive(Parser, Debug)]
 #[command(
@@ -31,7 +33,6 @@ const EXIT_STATUS: &str = "Exit status:
     after_help = EXIT_STATUS,
     max_term_width = 100,
     propagate_version = true,
-    disable_help_subcommand = true,
     arg_required_else_help = true
 )]
 pub struct Cli {
@@ -41,9 +42,18 @@ pub struct Cli {
     /// Longest time for the daemon's answer [default: 30 to show something, 600 to change something]
     #[arg(long, global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86400), help_heading = "Global options")]
     pub timeout: Option<u32>,
-    /// Print JSON, as the API gives it
-    #[arg(long, global = true, help_heading = "Global options")]
+    /// What to print
+    #[arg(long, short, global = true, value_enum, value_name = "FORMAT", help_heading = "Global options")]
+    pub output: Option<Format>,
+    /// The same as -o json
+    #[arg(long, global = true, conflicts_with = "output", help_heading = "Global options")]
     pub json: bool,
+    /// Print tables without the line of column names
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub no_headers: bool,
+    /// Print names only, one a line
+    #[arg(long, short, global = true, help_heading = "Global options")]
+    pub quiet: bool,
     #[command(subcommand)]
     pub command: Command,
 }
@@ -53,6 +63,12 @@ impl Cli {
     pub fn api(&self) -> String {
         let variable = || std::env::var("BASALT_API").ok().filter(|api| !api.is_empty());
         self.api.clone().or_else(variable).unwrap_or_else(|| DEFAULT_API.into())
+    }
+
+    /// How to print.
+    pub fn output(&self) -> Output {
+        let format = if self.json { Format::Json } else { self.output.unwrap_or_default() };
+        Output::new(format, !self.no_headers, self.quiet)
     }
 }
 
@@ -135,14 +151,23 @@ SIGTERM and SIGINT end it in order: what is under way is answered, checkpoints a
     /// The configuration file
     #[command(subcommand, arg_required_else_help = true)]
     Config(ConfigCommand),
-    /// Print completions for a shell
+    /// Print completions for a shell: of commands and options, and of names that the daemon knows
     #[command(after_help = "Examples:
   basalt completions bash > /etc/bash_completion.d/basalt
   basalt completions zsh  > /usr/share/zsh/site-functions/_basalt
-  basalt completions fish > ~/.config/fish/completions/basalt.fish")]
+  basalt completions fish > ~/.config/fish/completions/basalt.fish
+
+They ask this program for what can be typed, so they stay right when it is replaced. Packages and 'make install' bring them.")]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+    /// Write the manual pages, one for each command, into a folder
+    #[command(after_help = "Examples:
+  basalt man /usr/local/share/man/man1")]
+    Man {
+        /// The folder, which is there
+        folder: PathBuf,
     },
 }
 
@@ -389,6 +414,16 @@ pub enum DriveCommand {
   basalt drive list --json | jq -r '.[] | select(.use_state == \"free\") | .path'"
     )]
     List,
+    /// Show a drive: what it is, who uses it, and what it says of its health (SMART)
+    #[command(after_help = "Examples:
+  basalt drive show /dev/nvme0n1
+  basalt drive show nvme0n1 --json | jq .smart.used_percent
+
+NVMe drives are asked for log page 02h, through the kernel. Nothing is changed on them.")]
+    Show {
+        /// Its path, or the last part of that
+        drive: String,
+    },
 }
 
 #[derive(Subcommand, Debug)]

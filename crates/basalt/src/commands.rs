@@ -3,10 +3,11 @@
 use crate::{
     cli::*,
     client::{Client, Failure, part},
-    form, secrets, serve, show,
+    complete, form,
+    output::{Output, Page},
+    secrets, serve, show,
     table::size,
 };
-use clap::CommandFactory;
 use control::api::types::*;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -16,30 +17,29 @@ pub type Done = Result<(), Failure>;
 
 /// Does what the command line says.
 pub fn run(cli: Cli) -> Done {
-    let api = cli.api();
+    let (api, out) = (cli.api(), cli.output());
     match cli.command {
-        Command::Lab(command) => return crate::lab::run(command, &api, cli.json),
+        Command::Lab(command) => return crate::lab::run(command, &api, &out),
         Command::Serve { config } => return serve::serve(&config),
         Command::Cluster(ClusterCommand::Restore { path, from, external, config, yes }) => {
             confirm(yes, "Put what the backup says in the place of this node's directory? What was changed after it is lost.")?;
-            return form::restore(path.as_deref(), from, external, &config);
+            return form::restore(path.as_deref(), from, external, &config, &out);
         }
-        Command::Cluster(ClusterCommand::Set { etcd, offline: true, config, .. }) => return form::set_offline(&etcd, &config),
-        Command::Host(HostCommand::Check { root }) => return crate::host_check::check(&root, cli.json),
-        Command::Config(ConfigCommand::Check { file }) => return serve::check_config(&file),
-        Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "basalt", &mut std::io::stdout());
-            return Ok(());
-        }
+        Command::Cluster(ClusterCommand::Set { etcd, offline: true, config, .. }) => return form::set_offline(&etcd, &config, &out),
+        Command::Host(HostCommand::Check { root }) => return crate::host_check::check(&root, &out),
+        Command::Config(ConfigCommand::Check { file }) => return serve::check_config(&file, &out),
+        Command::Completions { shell } => return complete::script(shell),
+        Command::Man { folder } => return complete::manual(&folder),
         _ => {}
     }
-    let session = Session { client: Client::new(&api, cli.timeout.map(|s| Duration::from_secs(s.into())))?, json: cli.json };
+    let session = Session { client: Client::new(&api, cli.timeout.map(|s| Duration::from_secs(s.into())))?, out };
     match cli.command {
-        Command::Status => session.status(),
+        Command::Status => session.one("/status", |s: &Status| show::status(s, &session.out)),
         Command::Cluster(command) => form::cluster(&session, command),
         Command::Node(command) => form::node(&session, command),
         Command::Witness(WitnessCommand::Join(args)) => form::join(&session, args, true),
         Command::Drive(DriveCommand::List) => session.list("/drives", show::drives),
+        Command::Drive(DriveCommand::Show { drive }) => session.one(&format!("/drives/{}", part(&drive)), show::drive),
         Command::Group(command) => session.group(command),
         Command::Policy(command) => session.policy(command),
         Command::Volume(command) => session.volume(command),
@@ -52,52 +52,39 @@ pub fn run(cli: Cli) -> Done {
             let until = until.map(|at| format!("&until_unix_ms={}", at.saturating_mul(1000))).unwrap_or_default();
             session.list(&format!("/audit?limit={limit}{since}{until}"), show::audit)
         }
-        Command::Lab(_) | Command::Serve { .. } | Command::Config(_) | Command::Completions { .. } => unreachable!("done above"),
+        Command::Lab(_) | Command::Serve { .. } | Command::Config(_) | Command::Completions { .. } | Command::Man { .. } => {
+            unreachable!("done above")
+        }
     }
 }
 
 /// One command's way to the daemon and to the terminal.
 pub struct Session {
     pub client: Client,
-    json: bool,
+    pub out: Output,
 }
 
 impl Session {
-    /// Prints JSON when asked to, else what `text` prints.
-    pub fn print<T: Serialize>(&self, value: &T, text: impl FnOnce(&T)) {
-        if self.json {
-            println!("{}", serde_json::to_string_pretty(value).expect("answers are plain data"));
-        } else {
-            text(value);
-        }
+    /// Prints an answer; `page` is what it looks like for a person.
+    pub fn print<T: Serialize>(&self, value: &T, page: impl FnOnce(&T) -> Page) {
+        self.out.print(value, page);
     }
 
-    /// Whether JSON is wanted.
-    pub fn wants_json(&self) -> bool {
-        self.json
-    }
-
-    pub fn list<T: Serialize + serde::de::DeserializeOwned>(&self, path: &str, text: impl FnOnce(&[T])) -> Done {
+    pub fn list<T: Serialize + serde::de::DeserializeOwned>(&self, path: &str, page: impl FnOnce(&[T]) -> Page) -> Done {
         let all: Vec<T> = self.client.get(path)?;
-        self.print(&all, |all| text(all));
+        self.print(&all, |all| page(all));
         Ok(())
     }
 
-    pub fn one<T: Serialize + serde::de::DeserializeOwned>(&self, path: &str, text: impl FnOnce(&T)) -> Done {
+    pub fn one<T: Serialize + serde::de::DeserializeOwned>(&self, path: &str, page: impl FnOnce(&T) -> Page) -> Done {
         let one: T = self.client.get(path)?;
-        self.print(&one, text);
+        self.print(&one, page);
         Ok(())
     }
 
-    /// Says that something is done, where JSON has nothing to say.
+    /// Says that something is done, where the API has nothing to say.
     pub fn done(&self, line: String) {
-        if !self.json {
-            println!("{line}");
-        }
-    }
-
-    fn status(&self) -> Done {
-        self.one("/status", |status: &Status| show::status(status))
+        self.out.done(line);
     }
 
     fn group(&self, command: GroupCommand) -> Done {
@@ -106,12 +93,10 @@ impl Session {
                 let new = NewGroup { name, node: None, cache, capacity, shards: Some(shards), force, sparse };
                 let group: Group = self.client.post("/groups", &new)?;
                 self.print(&group, |g| {
-                    println!(
-                        "disk group {} is made: {} of capacity, {} of write buffer",
-                        g.name,
-                        size(g.capacity_bytes),
-                        size(g.buffer_bytes)
-                    );
+                    let (capacity, buffer) = (size(g.capacity_bytes), size(g.buffer_bytes));
+                    Page::new()
+                        .name(&g.name)
+                        .line(format!("disk group {} is made: {capacity} of capacity, {buffer} of write buffer", g.name))
                 });
             }
             GroupCommand::List => self.list("/groups", show::groups)?,
@@ -189,7 +174,7 @@ impl Session {
             VolumeCommand::Rename { volume, new_name } => {
                 let change = VolumeChange { name: Some(new_name), ..VolumeChange::default() };
                 let renamed: Volume = self.client.patch(&at(&volume), &change)?;
-                self.print(&renamed, |v| println!("volume {volume} is now called {}", v.name));
+                self.print(&renamed, |v| Page::new().name(&v.name).line(format!("volume {volume} is now called {}", v.name)));
             }
             VolumeCommand::Set { volume, policy, owner, read_only } => {
                 let read_only = read_only.map(|s| s == Switch::On);
@@ -210,7 +195,8 @@ impl Session {
                     ),
                 )?;
                 let cleared: Volume = self.client.delete(&format!("{}/reservation", at(&volume)))?;
-                self.print(&cleared, |v| println!("volume {} has no reservation and no registrants now", v.name));
+                let said = |v: &Volume| format!("volume {} has no reservation and no registrants now", v.name);
+                self.print(&cleared, |v| Page::new().name(&v.name).line(said(v)));
             }
         }
         Ok(())
@@ -218,7 +204,7 @@ impl Session {
 
     fn resize(&self, at: &str, resize: Resize) -> Done {
         let volume: Volume = self.client.post(&format!("{at}/resize"), &resize)?;
-        self.print(&volume, |v| println!("volume {} has {} now", v.name, size(v.bytes)));
+        self.print(&volume, |v| Page::new().name(&v.name).line(format!("volume {} has {} now", v.name, size(v.bytes))));
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! The commands that form and change a cluster.
 
+use crate::output::{Output, Page};
 use crate::table::size;
 use crate::{
     cli::{ClusterCommand, EtcdArgs, JoinArgs, NodeCommand},
@@ -53,8 +54,8 @@ pub fn cluster(session: &Session, command: ClusterCommand) -> Done {
             let formed: ClusterFormed = session.client.post("/cluster", &new)?;
             wait_formed(&session.client)?;
             session.print(&formed, |f| {
-                println!("cluster {} is made; its first node is {}, for other nodes at {}", f.cluster, f.node, f.address);
-                println!("next: 'basalt node invite' prints a token with which another server joins");
+                let made = format!("cluster {} is made; its first node is {}, for other nodes at {}", f.cluster, f.node, f.address);
+                Page::new().name(&f.cluster).line(made).line("next: 'basalt node invite' prints a token with which another server joins")
             });
             Ok(())
         }
@@ -66,10 +67,10 @@ pub fn cluster(session: &Session, command: ClusterCommand) -> Done {
             Ok(())
         }
         ClusterCommand::Join(args) => join(session, args, false),
-        ClusterCommand::Status => session.one("/cluster", show::cluster),
+        ClusterCommand::Status => session.one("/cluster", |c: &Cluster| show::cluster(c, &session.out)),
         ClusterCommand::Backup { path } => {
             let backup: Backup = session.client.post("/cluster/backup", &NewBackup { path: path.display().to_string() })?;
-            session.print(&backup, |b| println!("{}: {} of records, whole", b.path, size(b.bytes)));
+            session.print(&backup, |b| Page::new().name(&b.path).line(format!("{}: {} of records, whole", b.path, size(b.bytes))));
             Ok(())
         }
         ClusterCommand::RenewMember => {
@@ -82,27 +83,27 @@ pub fn cluster(session: &Session, command: ClusterCommand) -> Done {
 }
 
 /// `basalt cluster restore`: without a daemon, whose data directory it locks.
-pub fn restore(path: Option<&Path>, from: Option<SocketAddr>, external: bool, config: &Path) -> Done {
+pub fn restore(path: Option<&Path>, from: Option<SocketAddr>, external: bool, config: &Path, out: &Output) -> Done {
     let fail = |e: &dyn std::fmt::Display| Failure::Local(e.to_string());
     let (config, _lock, home, file) = stopped(config)?;
     if external {
         formation::accept_restored(&home, &file).map_err(Failure::Problem)?;
-        println!("this node takes the external etcd as it is now; do the same on each other node, then start the daemons");
+        out.done("this node takes the external etcd as it is now; do the same on each other node, then start the daemons");
     } else if let Some(path) = path {
         let at = formation::restore(&home, &config.cluster.etcd_programs, file, path).map_err(|e| fail(&e))?;
-        println!("the directory is restored; on each other node: basalt cluster restore --from {}", at.authority());
+        out.done(format!("the directory is restored; on each other node: basalt cluster restore --from {}", at.authority()));
     } else if let Some(from) = from {
         formation::follow_restored(&home, file, &format!("https://{from}")).map_err(|e| fail(&e))?;
-        println!("this node goes to the restored directory at {from}; start its daemon, then: basalt cluster renew-member");
+        out.done(format!("this node goes to the restored directory at {from}; start its daemon, then: basalt cluster renew-member"));
     }
     Ok(())
 }
 
 /// `basalt cluster set --offline`: the same.
-pub fn set_offline(args: &EtcdArgs, config: &Path) -> Done {
+pub fn set_offline(args: &EtcdArgs, config: &Path, out: &Output) -> Done {
     let (_config, _lock, home, file) = stopped(config)?;
     formation::set_stopped(&home, file, &etcd(args)?.unwrap_or_default()).map_err(Failure::Problem)?;
-    println!("this node goes by the new settings of the external etcd; start its daemon");
+    out.done("this node goes by the new settings of the external etcd; start its daemon");
     Ok(())
 }
 
@@ -125,8 +126,9 @@ pub fn join(session: &Session, args: JoinArgs, witness: bool) -> Done {
     let formed: ClusterFormed = session.client.post("/cluster/join", &join)?;
     wait_formed(&session.client)?;
     session.print(&formed, |f| {
-        println!("this server is {} of cluster {} now, for other nodes at {}", f.node, f.cluster, f.address);
-        println!("next: 'basalt node list' shows all nodes, 'basalt cluster status' the members of the directory");
+        let joined = format!("this server is {} of cluster {} now, for other nodes at {}", f.node, f.cluster, f.address);
+        let next = "next: 'basalt node list' shows all nodes, 'basalt cluster status' the members of the directory";
+        Page::new().name(&f.node).line(joined).line(next)
     });
     Ok(())
 }
@@ -157,15 +159,15 @@ pub fn node(session: &Session, command: NodeCommand) -> Done {
         NodeCommand::Invite { witness, hours } => {
             let invite: Invite = session.client.post("/cluster/invites", &NewInvite { witness, valid_s: Some(hours * 3600) })?;
             session.print(&invite, |i| {
-                println!("{}", i.token);
                 let what = if i.witness { "basalt witness join" } else { "basalt cluster join" };
                 eprintln!("good for {hours} h and one server; there: {what} TOKEN --address ITS-ADDRESS");
+                Page::new().name(&i.token).line(&i.token)
             });
             Ok(())
         }
         NodeCommand::Rename { node, new_name } => {
             let changed: Node = session.client.patch(&at(&node), &NodeChange { name: Some(new_name), fault_domain: None })?;
-            session.print(&changed, |n| println!("node {node} is now called {}", n.name));
+            session.print(&changed, |n| Page::new().name(&n.name).line(format!("node {node} is now called {}", n.name)));
             Ok(())
         }
         NodeCommand::Set { node, fault_domain } => {
@@ -176,7 +178,8 @@ pub fn node(session: &Session, command: NodeCommand) -> Done {
         NodeCommand::RenewCertificate => {
             let renewed: NodeCertificate = session.client.post("/cluster/certificate", &())?;
             session.print(&renewed, |c| {
-                println!("the certificate of this node is renewed; it is valid for {}", show::until(c.until_unix_s));
+                let until = show::until(c.until_unix_s);
+                Page::new().line(format!("the certificate of this node is renewed; it is valid for {until}"))
             });
             Ok(())
         }

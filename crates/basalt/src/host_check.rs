@@ -3,7 +3,8 @@
 //! Never: judges; that is `hostcheck`'s.
 
 use crate::client::Failure;
-use crate::table::{self, Left, Right};
+use crate::output::{Output, Page};
+use crate::table::Rows;
 use hostcheck::{Advice, Host, IscsiSession, Level, Multipath, Subsystem, Timeout, judge};
 use serde::Serialize;
 use std::path::Path;
@@ -19,119 +20,91 @@ struct Report<'a> {
 }
 
 /// Reads the machine below `root`, prints, and fails when something is to be changed.
-pub fn check(root: &Path, json: bool) -> Result<(), Failure> {
+pub fn check(root: &Path, out: &Output) -> Result<(), Failure> {
     let host = Host::read(root).map_err(|e| Failure::Local(e.to_string()))?;
     let findings: Vec<Advice> = judge(&host).iter().map(|f| f.words(&host)).collect();
     let changes = findings.iter().filter(|f| f.level == Level::Change).count();
-    if json {
-        let report = Report { good: changes == 0, host: &host, findings: &findings };
-        println!("{}", serde_json::to_string_pretty(&report).expect("a report is plain data"));
-    } else {
-        show(&host, &findings);
-    }
+    let report = Report { good: changes == 0, host: &host, findings: &findings };
+    out.print(&report, |report| page(report.host, report.findings));
     if changes > 0 { Err(Failure::HostSettings { changes }) } else { Ok(()) }
 }
 
-fn show(host: &Host, findings: &[Advice]) {
+fn page(host: &Host, findings: &[Advice]) -> Page {
     let multipath = match host.multipath {
         Multipath::On => "on",
         Multipath::Off => "off",
         Multipath::Missing => "not in this kernel",
         Multipath::NotLoaded => "nvme_core is not loaded",
     };
-    table::facts(&[
+    let mut page = Page::new().facts([
         ("kernel", host.kernel.clone()),
         ("native multipathing", multipath.to_owned()),
         ("discovery connections", host.discovery.join(", ")),
     ]);
     for s in &host.subsystems {
-        println!();
-        table::facts(&[
-            ("subsystem", s.nqn.clone()),
-            ("device", s.name.clone()),
-            ("I/O policy", s.iopolicy.clone().unwrap_or_else(|| "unknown".into())),
-            ("paths", s.controllers.len().to_string()),
-        ]);
-        paths(s);
+        page = paths(page, s);
     }
     if !host.sessions.is_empty() {
-        println!();
-        sessions(&host.sessions);
+        page = page.rows(sessions(&host.sessions));
     }
     for f in findings {
         let word = match f.level {
             Level::Change => "change",
             Level::Note => "note",
         };
-        println!("\n{word}: {}: {}\n  to do: {}", f.about, f.what, f.advice);
+        page = page.name(&f.about).line(format!("\n{word}: {}: {}\n  to do: {}", f.about, f.what, f.advice));
     }
     if findings.iter().all(|f| f.level == Level::Note) {
-        println!("\nnothing is to be changed");
+        page = page.line("\nnothing is to be changed");
     }
+    page
 }
 
-fn paths(s: &Subsystem) {
+fn paths(page: Page, s: &Subsystem) -> Page {
     let timeout = |t: Option<Timeout>| t.map_or_else(|| "?".to_owned(), |t| t.to_string());
-    let row = |c: &hostcheck::Controller| {
+    let namespaces = |c: &hostcheck::Controller| {
         let ana = |p: &hostcheck::Path| format!("{} {}", p.namespace, p.ana_state.as_deref().unwrap_or("?"));
-        vec![
-            c.name.clone(),
-            c.address.clone(),
-            c.state.clone(),
-            c.keep_alive_tmo_s.map_or_else(|| "?".to_owned(), |s| format!("{s} s")),
-            timeout(c.ctrl_loss_tmo),
-            timeout(c.reconnect_delay),
-            timeout(c.fast_io_fail_tmo),
-            c.paths.iter().map(ana).collect::<Vec<_>>().join(", "),
-        ]
+        c.paths.iter().map(ana).collect::<Vec<_>>().join(", ")
     };
-    let columns = [
-        ("path", Left),
-        ("address", Left),
-        ("state", Left),
-        ("keep-alive", Right),
-        ("ctrl-loss", Right),
-        ("reconnect", Right),
-        ("fast-io-fail", Right),
-        ("namespaces", Left),
+    let rows = Rows::of(&s.controllers, "no path")
+        .left("path", |c| c.name.clone())
+        .left("address", |c| c.address.clone())
+        .left("state", |c| c.state.clone())
+        .right("keep-alive", |c| c.keep_alive_tmo_s.map_or_else(|| "?".to_owned(), |s| format!("{s} s")))
+        .right("ctrl-loss", |c| timeout(c.ctrl_loss_tmo))
+        .right("reconnect", |c| timeout(c.reconnect_delay))
+        .right("fast-io-fail", |c| timeout(c.fast_io_fail_tmo))
+        .left("namespaces", namespaces);
+    let facts = [
+        ("subsystem", s.nqn.clone()),
+        ("device", s.name.clone()),
+        ("I/O policy", s.iopolicy.clone().unwrap_or_else(|| "unknown".into())),
+        ("paths", s.controllers.len().to_string()),
     ];
-    table::print(&columns, s.controllers.iter().map(row).collect(), "no path");
+    page.facts(facts).rows(rows)
 }
 
-fn sessions(all: &[IscsiSession]) {
+fn sessions(all: &[IscsiSession]) -> Rows<'_, IscsiSession> {
     let seconds = |s: Option<u32>| s.map_or_else(|| "?".to_owned(), |s| format!("{s} s"));
     let disk = |d: &hostcheck::IscsiDisk| {
         let state = d.access_state.as_deref().unwrap_or("?");
         format!("{} {} {state}", d.map.as_deref().unwrap_or("no multipath"), d.name)
     };
-    let row = |s: &IscsiSession| {
-        vec![
-            s.name.clone(),
-            s.target.clone(),
-            s.portal.clone(),
-            s.state.clone(),
-            seconds(s.noop_interval_s),
-            seconds(s.noop_timeout_s),
-            seconds(s.replacement_timeout_s),
-            s.disks.iter().map(disk).collect::<Vec<_>>().join(", "),
-        ]
-    };
-    let columns = [
-        ("session", Left),
-        ("target", Left),
-        ("portal", Left),
-        ("state", Left),
-        ("noop every", Right),
-        ("noop limit", Right),
-        ("replacement", Right),
-        ("disks", Left),
-    ];
-    table::print(&columns, all.iter().map(row).collect(), "no session");
+    Rows::of(all, "no session")
+        .left("session", |s| s.name.clone())
+        .left("target", |s| s.target.clone())
+        .left("portal", |s| s.portal.clone())
+        .left("state", |s| s.state.clone())
+        .right("noop every", |s| seconds(s.noop_interval_s))
+        .right("noop limit", |s| seconds(s.noop_timeout_s))
+        .right("replacement", |s| seconds(s.replacement_timeout_s))
+        .left("disks", |s| s.disks.iter().map(disk).collect::<Vec<_>>().join(", "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Format;
     use std::fs;
 
     #[test]
@@ -142,7 +115,8 @@ mod tests {
             fs::create_dir_all(at.parent().unwrap()).unwrap();
             fs::write(at, text).unwrap();
         };
-        let status = || check(dir.path(), true).map_err(|failure| failure.status());
+        let out = |format| Output::new(format, true, false);
+        let status = || check(dir.path(), &out(Format::Json)).map_err(|failure| failure.status());
         assert_eq!(status(), Err(1), "no Linux");
         put("proc/sys/kernel/osrelease", "6.12.0\n");
         put("sys/module/nvme_core/parameters/multipath", "Y\n");
@@ -152,6 +126,6 @@ mod tests {
         }
         assert_eq!(status(), Ok(()));
         put("sys/class/nvme/nvme0/ctrl_loss_tmo", "600\n");
-        assert_eq!((status(), check(dir.path(), false).map_err(|f| f.status())), (Err(7), Err(7)));
+        assert_eq!((status(), check(dir.path(), &out(Format::Table)).map_err(|f| f.status())), (Err(7), Err(7)));
     }
 }

@@ -8,7 +8,8 @@ use crate::{
     cli::IostatArgs,
     client::{Failure, part},
     commands::{Done, Session},
-    table::{self, Left, Right},
+    output::Page,
+    table::Rows,
 };
 use base::ByteSize;
 use control::{
@@ -254,45 +255,26 @@ fn latency(us: Option<f64>) -> String {
     }
 }
 
-fn show(subject: Subject, lines: &[Line]) {
-    let row = |l: &Line| {
-        vec![
-            l.name.clone(),
-            number(l.reads_per_s),
-            number(l.writes_per_s),
-            number(l.others_per_s),
-            format!("{}/s", ByteSize(l.read_bytes_per_s as u64)),
-            format!("{}/s", ByteSize(l.write_bytes_per_s as u64)),
-            latency(l.read_p50_us),
-            latency(l.read_p99_us),
-            latency(l.write_p50_us),
-            latency(l.write_p99_us),
-            number(l.queue_depth),
-            number(l.throttled_per_s),
-            number(l.errors_per_s),
-        ]
-    };
+fn rows(subject: Subject, lines: &[Line]) -> Rows<'_, Line> {
     let name = match subject {
         Subject::Volume => "volume",
         Subject::Host => "host",
         Subject::Device => "device",
     };
-    let columns = [
-        (name, Left),
-        ("reads/s", Right),
-        ("writes/s", Right),
-        ("others/s", Right),
-        ("read", Right),
-        ("written", Right),
-        ("read p50", Right),
-        ("p99", Right),
-        ("write p50", Right),
-        ("p99", Right),
-        ("queue", Right),
-        ("throttled/s", Right),
-        ("errors/s", Right),
-    ];
-    table::print(&columns, lines.iter().map(row).collect(), &format!("No {} did anything yet.", subject.plural()));
+    Rows::of(lines, format!("No {} did anything yet.", subject.plural()))
+        .left(name, |l| l.name.clone())
+        .right("reads/s", |l| number(l.reads_per_s))
+        .right("writes/s", |l| number(l.writes_per_s))
+        .right("others/s", |l| number(l.others_per_s))
+        .right("read", |l| format!("{}/s", ByteSize(l.read_bytes_per_s as u64)))
+        .right("written", |l| format!("{}/s", ByteSize(l.write_bytes_per_s as u64)))
+        .right("read p50", |l| latency(l.read_p50_us))
+        .right("p99", |l| latency(l.read_p99_us))
+        .right("write p50", |l| latency(l.write_p50_us))
+        .right("p99", |l| latency(l.write_p99_us))
+        .right("queue", |l| number(l.queue_depth))
+        .right("throttled/s", |l| number(l.throttled_per_s))
+        .right("errors/s", |l| number(l.errors_per_s))
 }
 
 fn ask(session: &Session, subject: Subject, node: Option<&str>) -> Result<Statistics, Failure> {
@@ -312,15 +294,11 @@ pub fn iostat(session: &Session, args: &IostatArgs) -> Done {
         }
         let now = ask(session, subject, node)?;
         let report = report(subject, before.as_ref(), &now);
-        if session.wants_json() {
-            // One a line: they come for as long as it runs.
-            println!("{}", serde_json::to_string(&report).expect("plain data"));
-        } else {
-            if done > 0 {
-                println!();
-            }
-            show(subject, &report.lines);
+        if done > 0 {
+            session.out.done("");
         }
+        // One after the other: they come for as long as it runs.
+        session.out.print_next(&report, |report| rows(subject, &report.lines).into());
         let _ = std::io::stdout().flush();
         (before, done) = (Some(now), done + 1);
     }
@@ -346,15 +324,14 @@ pub fn top(session: &Session, args: &IostatArgs) -> Done {
             ratatui::crossterm::terminal::size().map_or(TOP_LINES, |(_, lines)| usize::from(lines).saturating_sub(TOP_HEAD + 1).max(1));
         let all = report.lines.len();
         report.lines.truncate(if in_place { room } else { TOP_LINES });
-        if session.wants_json() {
-            println!("{}", serde_json::to_string(&report).expect("plain data"));
-        } else {
-            if in_place {
-                print!("\x1b[H\x1b[2J");
-            }
-            println!("{} on {}, the busiest {} of {all}; Ctrl-C ends it\n", subject.plural(), now.node, report.lines.len());
-            show(subject, &report.lines);
+        if in_place && !session.out.is_data() {
+            print!("\x1b[H\x1b[2J");
         }
+        let busiest = report.lines.len();
+        session.out.print_next(&report, |report| {
+            let head = format!("{} on {}, the busiest {busiest} of {all}; Ctrl-C ends it", subject.plural(), now.node);
+            Page::new().line(head).rows(rows(subject, &report.lines))
+        });
         let _ = std::io::stdout().flush();
         (before, done) = (now, done + 1);
     }

@@ -1,7 +1,7 @@
 //! `basalt`: the daemon and the operator's commands, in one binary.
 //!
-//! Owns: the command line ([`cli`]), starting and ending the daemon ([`serve`]), printing ([`table`], [`show`]), the lab's commands ([`lab`]).
-//! Invariant: every command but `serve`, `lab`, `config`, `host check` and `completions` goes through the REST API.
+//! Owns: the command line ([`cli`]), starting and ending the daemon ([`serve`]), printing ([`output`], [`table`], [`show`]), what a shell completes ([`complete`]), the lab's commands ([`lab`]).
+//! Invariant: every command but `serve`, `lab`, `config`, `host check`, `completions` and `man` goes through the REST API.
 //! Never: holds logic of storage; that is `control`'s and below.
 // Control plane: clocks and hashed maps are fine here; the data plane's cores are `rt`'s.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -10,11 +10,13 @@
 mod cli;
 mod client;
 mod commands;
+mod complete;
 mod form;
 mod host_check;
 mod iostat;
 mod lab;
 mod notify;
+mod output;
 #[cfg(test)]
 mod pages_tests;
 mod resources;
@@ -39,6 +41,8 @@ fn end_quietly_when_nobody_reads() {
 
 fn main() -> ExitCode {
     end_quietly_when_nobody_reads();
+    // Ends here where a shell has asked what can be typed.
+    complete::answer_shell();
     // Usage errors end here with status 2, --help and --version with 0: clap's own statuses are the documented ones.
     let cli = cli::Cli::parse();
     match commands::run(cli) {

@@ -3,7 +3,12 @@
 //! Owns: the order of starting and ending, the lock on the data directory, signals, readiness.
 //! Invariants: ready is said only when every listener accepts and the API answers; whatever fails before leaves everything as it was.
 
-use crate::{client::Failure, notify::notify, resources};
+use crate::{
+    client::Failure,
+    notify::notify,
+    output::{Output, Page},
+    resources,
+};
 use base::{ClusterId, NodeRole};
 use control::{
     Control, Identity,
@@ -14,11 +19,12 @@ use control::{
     formation::{self, Ending, Formation, Home, MembershipFile},
 };
 use directory::{Directory, Embedded};
+use serde::Serialize;
 use std::{
     fs::{File, TryLockError},
     io::{Read, Write},
     net::SocketAddr,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -325,19 +331,40 @@ fn random() -> Result<[u8; 16], Failure> {
     Ok(bytes)
 }
 
+/// What `basalt config check` found.
+#[derive(Serialize)]
+struct Checked {
+    file: PathBuf,
+    data_dir: PathBuf,
+    cores: usize,
+    api_socket: PathBuf,
+    api_listen: Option<String>,
+    listeners: Vec<String>,
+}
+
 /// `basalt config check`.
-pub fn check_config(path: &Path) -> Result<(), Failure> {
+pub fn check_config(path: &Path, out: &Output) -> Result<(), Failure> {
     let config = Config::load(path).map_err(fail)?;
     if let Some(file) = &config.api.token_file {
         Token::load(file).map_err(fail)?;
     }
-    println!("{}: good", path.display());
-    crate::table::facts(&[
-        ("data directory", config.data_dir.display().to_string()),
-        ("cores", cores(&config).to_string()),
-        ("API socket", config.api_socket().display().to_string()),
-        ("API on TCP", config.api.listen.map(|a| a.to_string()).unwrap_or_default()),
-        ("listeners", config.listeners.iter().map(|l| format!("{} on {}", l.kind.word(), l.address())).collect::<Vec<_>>().join(", ")),
-    ]);
+    let checked = Checked {
+        file: path.into(),
+        data_dir: config.data_dir.clone(),
+        cores: cores(&config),
+        api_socket: config.api_socket().to_path_buf(),
+        api_listen: config.api.listen.map(|a| a.to_string()),
+        listeners: config.listeners.iter().map(|l| format!("{} on {}", l.kind.word(), l.address())).collect(),
+    };
+    out.print(&checked, |c| {
+        let facts = [
+            ("data directory", c.data_dir.display().to_string()),
+            ("cores", c.cores.to_string()),
+            ("API socket", c.api_socket.display().to_string()),
+            ("API on TCP", c.api_listen.clone().unwrap_or_default()),
+            ("listeners", c.listeners.join(", ")),
+        ];
+        Page::new().name(c.file.display().to_string()).line(format!("{}: good", c.file.display())).facts(facts)
+    });
     Ok(())
 }

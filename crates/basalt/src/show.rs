@@ -1,8 +1,10 @@
 //! What each answer looks like to a person.
 
-use crate::table::{self, Left, Right, duration, facts, percent, size};
+use crate::output::{Output, Page};
+use crate::table::{self, Rows, duration, percent, size};
 use control::api::types::*;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// The word of an enum as the API has it.
 fn word(value: &impl Serialize) -> String {
@@ -17,26 +19,24 @@ fn or_dash(text: String) -> String {
     if text.is_empty() { "-".into() } else { text }
 }
 
-pub fn status(s: &Status) {
+pub fn status(s: &Status, out: &Output) -> Page {
     let verdict = match s.health {
         Health::Ok => "ok",
         Health::Warning => "WARNING",
         Health::Error => "ERROR",
     };
-    println!("health: {verdict}");
+    let mut page = Page::new().name(word(&s.health)).line(format!("health: {}", out.coloured(verdict)));
     for check in &s.checks {
-        println!("\n  {} {}: {}", word(&check.health), check.subject, check.message);
-        println!("    to do: {}", check.action);
+        let health = out.coloured(&word(&check.health));
+        page = page.line(format!("\n  {health} {}: {}\n    to do: {}", check.subject, check.message, check.action));
     }
-    println!();
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let listeners = s.listeners.iter().map(|l| {
         let advertise = l.advertise.as_ref().map(|a| format!(" (published to hosts: {a})")).unwrap_or_default();
         format!("{} on {}{advertise}", l.kind, l.address)
     });
     let free = s.capacity_bytes.saturating_sub(s.used_bytes + s.reserved_bytes);
-    facts(&[
-        ("node", format!("{}, basalt {}, up {}", s.node, s.version, duration(now.saturating_sub(s.started_unix_s)))),
+    page.facts([
+        ("node", format!("{}, basalt {}, up {}", s.node, s.version, since(s.started_unix_s))),
         ("cluster", s.cluster.clone()),
         ("listeners", listeners.collect::<Vec<_>>().join(", ")),
         ("cores", s.cores.to_string()),
@@ -48,7 +48,7 @@ pub fn status(s: &Status) {
             "capacity",
             format!("{}: {} used, {} reserved, {} free", size(s.capacity_bytes), size(s.used_bytes), size(s.reserved_bytes), size(free)),
         ),
-    ]);
+    ])
 }
 
 /// How long ago that was.
@@ -63,36 +63,26 @@ pub fn until(unix_s: u64) -> String {
     duration(unix_s.saturating_sub(now))
 }
 
-pub fn nodes(nodes: &[Node]) {
-    let row = |n: &Node| {
-        vec![
-            if n.leads { format!("{} (leads)", n.name) } else { n.name.clone() },
-            n.role.clone(),
-            n.fault_domain.clone(),
-            or_dash(n.address.clone().unwrap_or_default()),
-            or_dash(n.version.clone().unwrap_or_default()),
-            or_dash(n.cores.map(|c| c.to_string()).unwrap_or_default()),
-            n.groups.len().to_string(),
-            or_dash(n.etcd.clone().unwrap_or_default()),
-            if n.up || n.role == "witness" { or_dash(n.started_unix_s.map(since).unwrap_or_default()) } else { "down".into() },
-        ]
-    };
-    let columns = [
-        ("node", Left),
-        ("role", Left),
-        ("fault domain", Left),
-        ("address", Left),
-        ("release", Left),
-        ("cores", Right),
-        ("groups", Right),
-        ("etcd", Left),
-        ("up", Right),
-    ];
-    table::print(&columns, nodes.iter().map(row).collect(), "There is no node.");
+pub fn nodes(nodes: &[Node]) -> Page {
+    let known = |text: &Option<String>| or_dash(text.clone().unwrap_or_default());
+    Rows::of(nodes, "There is no node.")
+        .left("node", |n| if n.leads { format!("{} (leads)", n.name) } else { n.name.clone() })
+        .left("role", |n| n.role.clone())
+        .left("fault domain", |n| n.fault_domain.clone())
+        .left("address", |n| known(&n.address))
+        .left("release", |n| known(&n.version))
+        .right("cores", |n| or_dash(n.cores.map(|c| c.to_string()).unwrap_or_default()))
+        .right("groups", |n| n.groups.len().to_string())
+        .left("etcd", |n| known(&n.etcd))
+        .state("up", |n| if n.up || n.role == "witness" { or_dash(n.started_unix_s.map(since).unwrap_or_default()) } else { "down".into() })
+        .left("id", |n| known(&n.id))
+        .wide()
+        .names(|n| n.name.clone())
+        .into()
 }
 
-pub fn node(n: &Node) {
-    facts(&[
+pub fn node(n: &Node) -> Page {
+    Page::new().name(&n.name).facts([
         ("node", if n.removed { format!("{} (removed)", n.name) } else { n.name.clone() }),
         ("id", or_dash(n.id.clone().unwrap_or_default())),
         ("role", n.role.clone()),
@@ -111,18 +101,17 @@ pub fn node(n: &Node) {
             },
         ),
         ("up", or_dash(n.started_unix_s.map(since).unwrap_or_default())),
-    ]);
+    ])
 }
 
-pub fn cluster(c: &Cluster) {
-    for check in &c.checks {
-        println!("{} {}: {}", word(&check.health), check.subject, check.message);
-        println!("  to do: {}\n", check.action);
-    }
-    if !c.formed {
-        println!("This server is alone: 'basalt cluster create' makes it the first node of a cluster.\n");
-    }
-    facts(&[
+pub fn cluster(c: &Cluster, out: &Output) -> Page {
+    let check =
+        |check: &Check| format!("{} {}: {}\n  to do: {}", out.coloured(&word(&check.health)), check.subject, check.message, check.action);
+    let alone = (!c.formed).then(|| "This server is alone: 'basalt cluster create' makes it the first node of a cluster.".to_owned());
+    let said: Vec<String> = c.checks.iter().map(check).chain(alone).collect();
+    let page = if said.is_empty() { Page::new() } else { Page::new().line(said.join("\n\n")) };
+    let page = page.name(&c.cluster);
+    let page = page.facts([
         ("cluster", c.cluster.clone()),
         ("this node", format!("{} ({})", c.node, c.role)),
         ("address", c.address.clone().unwrap_or_default()),
@@ -139,73 +128,83 @@ pub fn cluster(c: &Cluster) {
         ("certificate", c.certificate_until_unix_s.map(|at| format!("valid for {}", until(at))).unwrap_or_default()),
     ]);
     if c.members.is_empty() {
-        return;
+        return page;
     }
-    println!();
-    let row = |m: &EtcdMember| {
-        let what = if !m.votes {
-            "learner"
-        } else if m.leads {
-            "leader"
-        } else {
-            "follower"
-        };
-        vec![m.node.clone(), what.into(), m.trouble.clone().unwrap_or_else(|| "ok".into())]
+    let is = |m: &EtcdMember| match (m.votes, m.leads) {
+        (false, _) => "learner".to_owned(),
+        (true, true) => "leader".to_owned(),
+        (true, false) => "follower".to_owned(),
     };
     let what = if c.directory == DirectoryKind::ExternalEtcd { "endpoint of etcd" } else { "member of etcd" };
-    let columns = [(what, Left), ("is", Left), ("state", Left)];
-    table::print(&columns, c.members.iter().map(row).collect(), "");
+    let members = Rows::of(&c.members, "").left(what, |m| m.node.clone()).left("is", is);
+    page.rows(members.left("state", |m| m.trouble.clone().unwrap_or_else(|| "ok".into())))
 }
 
-pub fn drives(drives: &[Drive]) {
-    let row = |d: &Drive| {
-        vec![
-            d.path.clone(),
-            d.kind.clone(),
-            size(d.bytes),
-            d.lba_bytes.to_string(),
-            or_dash(d.model.clone().unwrap_or_default()),
-            or_dash(d.serial.clone().unwrap_or_default()),
-            if d.use_state == "free" { "free".into() } else { d.used_by.join(", ") },
-        ]
-    };
-    let columns =
-        [("device", Left), ("kind", Left), ("size", Right), ("block", Right), ("model", Left), ("serial", Left), ("used by", Left)];
-    table::print(&columns, drives.iter().map(row).collect(), "This node has no drives that Basalt could use; files and memory work too.");
+pub fn drives(drives: &[Drive]) -> Page {
+    let known = |text: &Option<String>| or_dash(text.clone().unwrap_or_default());
+    Rows::of(drives, "This node has no drives that Basalt could use; files and memory work too.")
+        .left("device", |d| d.path.clone())
+        .left("kind", |d| d.kind.clone())
+        .right("size", |d| size(d.bytes))
+        .right("block", |d| d.lba_bytes.to_string())
+        .left("model", |d| known(&d.model))
+        .left("serial", |d| known(&d.serial))
+        .left("firmware", |d| known(&d.firmware))
+        .wide()
+        .left("stays as", |d| known(&d.stable_path))
+        .wide()
+        .left("used by", |d| if d.use_state == "free" { "free".into() } else { d.used_by.join(", ") })
+        .into()
 }
 
-pub fn groups(groups: &[Group]) {
-    let row = |g: &Group| {
-        vec![
-            g.name.clone(),
-            word(&g.state),
-            g.capacity.len().to_string(),
-            size(g.capacity_bytes),
-            size(g.used_bytes),
-            size(g.reserved_bytes),
-            percent(g.used_bytes + g.reserved_bytes, g.capacity_bytes),
-            size(g.buffer_bytes),
-            percent(g.buffer_used_bytes, g.buffer_bytes),
-            g.components.to_string(),
-        ]
-    };
-    let columns = [
-        ("name", Left),
-        ("state", Left),
-        ("devices", Right),
-        ("capacity", Right),
-        ("used", Right),
-        ("reserved", Right),
-        ("full", Right),
-        ("buffer", Right),
-        ("full", Right),
-        ("components", Right),
-    ];
-    table::print(&columns, groups.iter().map(row).collect(), "There is no disk group yet. Make one: basalt group create --help");
+pub fn drive(shown: &DriveHealth) -> Page {
+    let (d, s) = (&shown.drive, shown.smart.as_ref());
+    let of = |value: &dyn Fn(&Smart) -> String| s.map(value).unwrap_or_default();
+    Page::new().facts([
+        ("device", d.path.clone()),
+        ("stays as", d.stable_path.clone().unwrap_or_default()),
+        ("kind", d.kind.clone()),
+        ("size", size(d.bytes)),
+        ("block", format!("{} bytes", d.lba_bytes)),
+        ("model", d.model.clone().unwrap_or_default()),
+        ("serial", d.serial.clone().unwrap_or_default()),
+        ("firmware", d.firmware.clone().unwrap_or_default()),
+        ("used by", if d.use_state == "free" { "nobody: it is free".into() } else { d.used_by.join(", ") }),
+        ("health", shown.unknown.as_ref().map(|why| format!("unknown: {why}")).unwrap_or_default()),
+        ("warns of", of(&|s| if s.warnings.is_empty() { "nothing".into() } else { s.warnings.join("; ") })),
+        ("endurance used", of(&|s| format!("{} %", s.used_percent))),
+        ("spare", of(&|s| format!("{} % (warns below {} %)", s.spare_percent, s.spare_threshold_percent))),
+        ("temperature", of(&|s| format!("{} °C", s.temperature_celsius))),
+        ("too hot for", of(&|s| format!("{} min, far too hot for {} min", s.warning_temperature_minutes, s.critical_temperature_minutes))),
+        ("media errors", of(&|s| s.media_errors.to_string())),
+        ("error log", of(&|s| format!("{} entries ever", s.error_log_entries))),
+        ("read", of(&|s| size(s.read_bytes))),
+        ("written", of(&|s| size(s.written_bytes))),
+        ("on", of(&|s| format!("{} h, {} times, {} of them ended without notice", s.power_on_hours, s.power_cycles, s.unsafe_shutdowns))),
+    ])
 }
 
-pub fn group(g: &Group) {
-    facts(&[
+pub fn groups(groups: &[Group]) -> Page {
+    Rows::of(groups, "There is no disk group yet. Make one: basalt group create --help")
+        .left("name", |g| g.name.clone())
+        .state("state", |g| word(&g.state))
+        .left("node", |g| g.node.clone())
+        .wide()
+        .right("devices", |g| g.capacity.len().to_string())
+        .right("capacity", |g| size(g.capacity_bytes))
+        .right("used", |g| size(g.used_bytes))
+        .right("reserved", |g| size(g.reserved_bytes))
+        .right("full", |g| percent(g.used_bytes + g.reserved_bytes, g.capacity_bytes))
+        .right("buffer", |g| size(g.buffer_bytes))
+        .right("full", |g| percent(g.buffer_used_bytes, g.buffer_bytes))
+        .right("components", |g| g.components.to_string())
+        .left("id", |g| g.id.clone())
+        .wide()
+        .into()
+}
+
+pub fn group(g: &Group) -> Page {
+    let page = Page::new().facts([
         ("name", g.name.clone()),
         ("id", g.id.clone()),
         ("node", g.node.clone()),
@@ -217,65 +216,49 @@ pub fn group(g: &Group) {
         ("scrub", g.scrub_percent.map(|p| format!("running, {p} % done")).unwrap_or_default()),
         ("note", if g.volatile { "in memory: lost when the daemon stops".into() } else { String::new() }),
     ]);
-    println!();
-    let row = |role: &str, d: &Device| {
-        let part = |bytes: Option<u64>| bytes.map_or("-".into(), size);
-        vec![
-            role.to_owned(),
-            d.path.clone(),
-            word(&d.kind),
-            size(d.bytes),
-            part(d.usable_bytes),
-            part(d.used_bytes),
-            part(d.reserved_bytes),
-        ]
-    };
-    let mut rows = vec![row("cache", &g.cache)];
-    rows.extend(g.capacity.iter().map(|d| row("capacity", d)));
-    let columns =
-        [("role", Left), ("device", Left), ("kind", Left), ("size", Right), ("usable", Right), ("used", Right), ("reserved", Right)];
-    table::print(&columns, rows, "");
+    let part = |bytes: Option<u64>| bytes.map_or("-".into(), size);
+    let devices: Vec<(&str, &Device)> = std::iter::once(("cache", &g.cache)).chain(g.capacity.iter().map(|d| ("capacity", d))).collect();
+    let rows = Rows::of(&devices, "")
+        .left("role", |d| d.0.into())
+        .left("device", |d| d.1.path.clone())
+        .left("kind", |d| word(&d.1.kind))
+        .right("size", |d| size(d.1.bytes))
+        .right("usable", |d| part(d.1.usable_bytes))
+        .right("used", |d| part(d.1.used_bytes))
+        .right("reserved", |d| part(d.1.reserved_bytes));
+    page.rows(rows)
 }
 
 fn limit(value: Option<u64>, text: impl Fn(u64) -> String) -> String {
     value.map_or("none".into(), text)
 }
 
-pub fn policies(policies: &[Policy]) {
-    let row = |p: &Policy| {
-        vec![
-            p.name.clone(),
-            p.failures_to_tolerate.to_string(),
-            p.stripe_width.to_string(),
-            format!("{} %", p.space_reservation_percent),
-            limit(p.iops_limit, |n| n.to_string()),
-            limit(p.bandwidth_limit, |n| format!("{}/s", size(n))),
-            if p.checksum { "on" } else { "off" }.into(),
-            if p.force_provisioning { "on" } else { "off" }.into(),
-            p.volumes.to_string(),
-            yes(p.not_possible.is_empty()),
-        ]
-    };
-    let columns = [
-        ("name", Left),
-        ("ftt", Right),
-        ("stripes", Right),
-        ("reserved", Right),
-        ("iops", Right),
-        ("bandwidth", Right),
-        ("checksum", Left),
-        ("force", Left),
-        ("volumes", Right),
-        ("possible", Left),
-    ];
-    table::print(&columns, policies.iter().map(row).collect(), "There is no policy.");
-    for p in policies.iter().filter(|p| !p.not_possible.is_empty()) {
-        println!("\n{}: not possible now: {}", p.name, p.not_possible.join("; "));
-    }
+fn switch(on: bool) -> String {
+    if on { "on" } else { "off" }.into()
 }
 
-pub fn policy(p: &Policy) {
-    facts(&[
+pub fn policies(policies: &[Policy]) -> Page {
+    let rows = Rows::of(policies, "There is no policy.")
+        .left("name", |p| p.name.clone())
+        .right("ftt", |p| p.failures_to_tolerate.to_string())
+        .right("stripes", |p| p.stripe_width.to_string())
+        .right("reserved", |p| format!("{} %", p.space_reservation_percent))
+        .right("read cache", |p| format!("{} %", p.read_cache_reservation_percent))
+        .wide()
+        .right("iops", |p| limit(p.iops_limit, |n| n.to_string()))
+        .right("bandwidth", |p| limit(p.bandwidth_limit, |n| format!("{}/s", size(n))))
+        .left("checksum", |p| switch(p.checksum))
+        .left("force", |p| switch(p.force_provisioning))
+        .left("slow copies", |p| if p.slow_copies_leave { "leave" } else { "stay" }.into())
+        .wide()
+        .right("volumes", |p| p.volumes.to_string())
+        .state("possible", |p| yes(p.not_possible.is_empty()));
+    let not_possible = policies.iter().filter(|p| !p.not_possible.is_empty());
+    not_possible.fold(Page::from(rows), |page, p| page.line(format!("\n{}: not possible now: {}", p.name, p.not_possible.join("; "))))
+}
+
+pub fn policy(p: &Policy) -> Page {
+    Page::new().facts([
         ("name", p.name.clone()),
         ("failures to tolerate", p.failures_to_tolerate.to_string()),
         ("stripe width", p.stripe_width.to_string()),
@@ -283,12 +266,12 @@ pub fn policy(p: &Policy) {
         ("read-cache reservation", format!("{} %", p.read_cache_reservation_percent)),
         ("IOPS limit", limit(p.iops_limit, |n| format!("{n} a second (of 32 KiB)"))),
         ("bandwidth limit", limit(p.bandwidth_limit, |n| format!("{} a second", size(n)))),
-        ("checksum", if p.checksum { "on" } else { "off" }.into()),
-        ("force provisioning", if p.force_provisioning { "on" } else { "off" }.into()),
+        ("checksum", switch(p.checksum)),
+        ("force provisioning", switch(p.force_provisioning)),
         ("slow copies", if p.slow_copies_leave { "leave" } else { "stay" }.into()),
         ("volumes", p.volumes.to_string()),
         ("not possible now", p.not_possible.join("; ")),
-    ]);
+    ])
 }
 
 fn copy_state(c: &Component) -> String {
@@ -299,44 +282,42 @@ fn copy_state(c: &Component) -> String {
     }
 }
 
-pub fn policy_made(p: &Policy, done: &str) {
-    println!("policy {} is {done}", p.name);
-    if !p.not_possible.is_empty() {
-        let then = if p.force_provisioning { "volumes get what is possible" } else { "volumes with it are refused" };
-        println!("  note: {}; until then {then}", p.not_possible.join("; "));
+pub fn policy_made(p: &Policy, done: &str) -> Page {
+    let page = Page::new().name(&p.name).line(format!("policy {} is {done}", p.name));
+    if p.not_possible.is_empty() {
+        return page;
     }
+    let then = if p.force_provisioning { "volumes get what is possible" } else { "volumes with it are refused" };
+    page.line(format!("  note: {}; until then {then}", p.not_possible.join("; ")))
 }
 
-pub fn volumes(volumes: &[Volume]) {
-    let row = |v: &Volume| {
-        let subsystems: Vec<String> = v.attachments.iter().map(|a| format!("{}/{}", a.subsystem, a.nsid)).collect();
-        vec![
-            v.name.clone(),
-            size(v.bytes),
-            v.used_bytes.map_or("-".into(), size),
-            v.policy.clone(),
-            yes(v.compliant),
-            v.lba_bytes.to_string(),
-            word(&v.state),
-            or_dash(subsystems.join(", ")),
-        ]
-    };
-    let columns = [
-        ("name", Left),
-        ("size", Right),
-        ("used", Right),
-        ("policy", Left),
-        ("compliant", Left),
-        ("block", Right),
-        ("state", Left),
-        ("subsystem/nsid", Left),
-    ];
-    table::print(&columns, volumes.iter().map(row).collect(), "There is no volume yet. Make one: basalt volume create NAME --size 100GiB");
+pub fn volumes(volumes: &[Volume]) -> Page {
+    let attached = |v: &Volume| v.attachments.iter().map(|a| format!("{}/{}", a.subsystem, a.nsid)).collect::<Vec<_>>().join(", ");
+    let groups =
+        |v: &Volume| v.components.iter().map(|c| c.group.as_str()).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ");
+    Rows::of(volumes, "There is no volume yet. Make one: basalt volume create NAME --size 100GiB")
+        .left("name", |v| v.name.clone())
+        .right("size", |v| size(v.bytes))
+        .right("used", |v| v.used_bytes.map_or("-".into(), size))
+        .right("reserved", |v| size(v.reserved_bytes))
+        .wide()
+        .left("policy", |v| v.policy.clone())
+        .state("compliant", |v| yes(v.compliant))
+        .right("block", |v| v.lba_bytes.to_string())
+        .state("state", |v| word(&v.state))
+        .left("owner", |v| or_dash(owner(v)))
+        .wide()
+        .left("groups", |v| or_dash(groups(v)))
+        .wide()
+        .left("subsystem/nsid", |v| or_dash(attached(v)))
+        .left("id", |v| v.id.clone())
+        .wide()
+        .into()
 }
 
-pub fn volume(v: &Volume) {
+pub fn volume(v: &Volume) -> Page {
     let attached: Vec<String> = v.attachments.iter().map(|a| format!("{} as namespace {}", a.nqn, a.nsid)).collect();
-    facts(&[
+    let page = Page::new().facts([
         ("name", v.name.clone()),
         ("id", v.id.clone()),
         ("size", size(v.bytes)),
@@ -354,32 +335,17 @@ pub fn volume(v: &Volume) {
         ("reservation", v.reservation.as_ref().map(reservation).unwrap_or_default()),
         ("created", table::time(v.created_unix_s)),
     ]);
-    println!();
-    let row = |c: &Component| {
-        vec![
-            c.stripe.to_string(),
-            c.copy.to_string(),
-            copy_state(c),
-            c.node.clone(),
-            c.group.clone(),
-            c.device.clone(),
-            size(c.bytes),
-            c.used_bytes.map_or("-".into(), size),
-            size(c.reserved_bytes),
-        ]
-    };
-    let columns = [
-        ("stripe", Right),
-        ("copy", Right),
-        ("state", Left),
-        ("node", Left),
-        ("group", Left),
-        ("device", Left),
-        ("size", Right),
-        ("used", Right),
-        ("reserved", Right),
-    ];
-    table::print(&columns, v.components.iter().map(row).collect(), "It has no components.");
+    let rows = Rows::of(&v.components, "It has no components.")
+        .right("stripe", |c| c.stripe.to_string())
+        .right("copy", |c| c.copy.to_string())
+        .state("state", copy_state)
+        .left("node", |c| c.node.clone())
+        .left("group", |c| c.group.clone())
+        .left("device", |c| c.device.clone())
+        .right("size", |c| size(c.bytes))
+        .right("used", |c| c.used_bytes.map_or("-".into(), size))
+        .right("reserved", |c| size(c.reserved_bytes));
+    page.rows(rows)
 }
 
 /// Who owns a volume, and who is to.
@@ -402,35 +368,40 @@ fn reservation(r: &Reservation) -> String {
     lines.join("\n                ")
 }
 
-pub fn volume_made(v: &Volume) {
-    match v.attachments.first() {
-        Some(a) => println!("volume {} is made: {}, namespace {} of {}", v.name, size(v.bytes), a.nsid, a.nqn),
-        None => {
-            println!("volume {} is made: {}; show it to hosts with 'basalt subsystem attach SUBSYSTEM {}'", v.name, size(v.bytes), v.name)
-        }
-    }
-    if !v.compliant {
-        println!("  note: it is not what policy {} asks: {}", v.policy, v.shortfalls.join("; "));
-    }
-}
-
-pub fn subsystems(subsystems: &[Subsystem]) {
-    let row = |s: &Subsystem| {
-        let hosts = if s.allow_any_host { "any".to_owned() } else { s.hosts.len().to_string() };
-        let over = if s.iqn.is_some() { "NVMe/TCP, iSCSI" } else { "NVMe/TCP" };
-        vec![s.name.clone(), s.nqn.clone(), over.into(), s.namespaces.len().to_string(), hosts, s.sessions.to_string()]
+pub fn volume_made(v: &Volume) -> Page {
+    let is = match v.attachments.first() {
+        Some(a) => format!("{}, namespace {} of {}", size(v.bytes), a.nsid, a.nqn),
+        None => format!("{}; show it to hosts with 'basalt subsystem attach SUBSYSTEM {}'", size(v.bytes), v.name),
     };
-    let columns = [("name", Left), ("nqn", Left), ("over", Left), ("volumes", Right), ("hosts allowed", Right), ("connected", Right)];
-    table::print(&columns, subsystems.iter().map(row).collect(), "There is no subsystem. Make one: basalt subsystem create --help");
+    let page = Page::new().name(&v.name).line(format!("volume {} is made: {is}", v.name));
+    if v.compliant {
+        return page;
+    }
+    page.line(format!("  note: it is not what policy {} asks: {}", v.policy, v.shortfalls.join("; ")))
 }
 
-pub fn subsystem(s: &Subsystem) {
+pub fn subsystems(subsystems: &[Subsystem]) -> Page {
+    Rows::of(subsystems, "There is no subsystem. Make one: basalt subsystem create --help")
+        .left("name", |s| s.name.clone())
+        .left("nqn", |s| s.nqn.clone())
+        .left("iscsi name", |s| or_dash(s.iqn.clone().unwrap_or_default()))
+        .wide()
+        .left("over", |s| if s.iqn.is_some() { "NVMe/TCP, iSCSI" } else { "NVMe/TCP" }.into())
+        .left("security", |s| word(&s.security))
+        .wide()
+        .right("volumes", |s| s.namespaces.len().to_string())
+        .right("hosts allowed", |s| if s.allow_any_host { "any".to_owned() } else { s.hosts.len().to_string() })
+        .right("connected", |s| s.sessions.to_string())
+        .into()
+}
+
+pub fn subsystem(s: &Subsystem) -> Page {
     let grant = match &s.namespace_grant {
         None => "managed by administrators".into(),
         Some(g) => format!("managed by hosts too: up to {}, {} in all, policy {}", g.namespaces_max, size(g.bytes_max), g.policy),
     };
     let hosts = if s.hosts.is_empty() { "none".into() } else { s.hosts.join("\n                ") };
-    facts(&[
+    let page = Page::new().facts([
         ("name", s.name.clone()),
         ("nqn", s.nqn.clone()),
         ("iSCSI name", s.iqn.clone().unwrap_or_else(|| "none: not served over iSCSI".into())),
@@ -442,53 +413,53 @@ pub fn subsystem(s: &Subsystem) {
         ("connected", s.sessions.to_string()),
         ("created", table::time(s.created_unix_s)),
     ]);
-    println!();
     let seen_by = |n: &Namespace| match &n.hosts {
         None => "all".into(),
         Some(hosts) if hosts.is_empty() => "none".into(),
         Some(hosts) => hosts.join("\n"),
     };
-    let row = |n: &Namespace| vec![n.nsid.to_string(), n.volume.clone(), size(n.bytes), n.volume_id.clone(), seen_by(n)];
     let number = if s.iqn.is_some() { "nsid, LUN" } else { "nsid" };
-    let columns = [(number, Right), ("volume", Left), ("size", Right), ("uuid", Left), ("seen by", Left)];
-    table::print(&columns, s.namespaces.iter().map(row).collect(), "No volume is attached to it.");
+    let rows = Rows::of(&s.namespaces, "No volume is attached to it.")
+        .right(number, |n| n.nsid.to_string())
+        .left("volume", |n| n.volume.clone())
+        .right("size", |n| size(n.bytes))
+        .left("uuid", |n| n.volume_id.clone())
+        .left("seen by", seen_by);
+    page.rows(rows)
 }
 
-pub fn hosts(hosts: &[Host]) {
-    let row = |h: &Host| {
-        let addresses: std::collections::BTreeSet<&str> =
-            h.sessions.iter().map(|s| s.address.rsplit_once(':').map_or(s.address.as_str(), |(ip, _)| ip)).collect();
-        vec![
-            or_dash(h.name.clone().unwrap_or_default()),
-            h.nqn.clone(),
-            or_dash(h.allowed.join(", ")),
-            h.sessions.len().to_string(),
-            or_dash(addresses.into_iter().collect::<Vec<_>>().join(", ")),
-        ]
+pub fn hosts(hosts: &[Host]) -> Page {
+    let from = |h: &Host| {
+        let addresses = h.sessions.iter().map(|s| s.address.rsplit_once(':').map_or(s.address.as_str(), |(ip, _)| ip));
+        addresses.collect::<BTreeSet<&str>>().into_iter().collect::<Vec<_>>().join(", ")
     };
-    let columns = [("name", Left), ("nqn", Left), ("named by", Left), ("connected", Right), ("from", Left)];
-    table::print(&columns, hosts.iter().map(row).collect(), "No host is known or connected.");
+    Rows::of(hosts, "No host is known or connected.")
+        .left("name", |h| or_dash(h.name.clone().unwrap_or_default()))
+        .left("nqn", |h| h.nqn.clone())
+        .left("named by", |h| or_dash(h.allowed.join(", ")))
+        .left("authenticates", authenticates)
+        .wide()
+        .right("tls keys", |h| h.tls_psks.len().to_string())
+        .wide()
+        .right("connected", |h| h.sessions.len().to_string())
+        .left("from", |h| or_dash(from(h)))
+        .names(|h| h.name.clone().unwrap_or_else(|| h.nqn.clone()))
+        .into()
 }
 
-pub fn audit(entries: &[AuditEntry]) {
-    let row = |e: &AuditEntry| {
-        let known = |text: &str| or_dash(text.to_owned());
-        vec![
-            table::time(e.unix_ms / 1000),
-            e.event.clone(),
-            known(e.by.as_deref().unwrap_or(&e.host_nqn)),
-            e.peer.clone().map_or("-".into(), |p| p),
-            known(&e.subsystem),
-            e.controller.map_or("-".into(), |c| c.to_string()),
-            match (&e.action, &e.result) {
-                (Some(action), Some(result)) => format!("{action}: {result}"),
-                _ => e.detail.clone(),
-            },
-        ]
-    };
-    let columns =
-        [("time", Left), ("event", Left), ("who", Left), ("from", Left), ("subsystem", Left), ("controller", Right), ("detail", Left)];
-    table::print(&columns, entries.iter().map(row).collect(), "Nothing was noted yet.");
+pub fn audit(entries: &[AuditEntry]) -> Page {
+    Rows::of(entries, "Nothing was noted yet.")
+        .left("time", |e| table::time(e.unix_ms / 1000))
+        .left("event", |e| e.event.clone())
+        .left("who", |e| or_dash(e.by.clone().unwrap_or_else(|| e.host_nqn.clone())))
+        .left("from", |e| e.peer.clone().map_or("-".into(), |p| p))
+        .left("subsystem", |e| or_dash(e.subsystem.clone()))
+        .right("controller", |e| e.controller.map_or("-".into(), |c| c.to_string()))
+        .left("detail", |e| match (&e.action, &e.result) {
+            (Some(action), Some(result)) => format!("{action}: {result}"),
+            _ => e.detail.clone(),
+        })
+        .into()
 }
 
 fn authenticates(h: &Host) -> String {
@@ -502,9 +473,9 @@ fn authenticates(h: &Host) -> String {
     }
 }
 
-pub fn host(h: &Host) {
+pub fn host(h: &Host) -> Page {
     let dhchap = |of: fn(&Dhchap) -> String| h.dhchap.as_ref().map(of).unwrap_or_default();
-    facts(&[
+    let page = Page::new().name(h.name.as_ref().unwrap_or(&h.nqn)).facts([
         ("name", or_dash(h.name.clone().unwrap_or_default())),
         ("nqn", h.nqn.clone()),
         ("named by subsystems", or_dash(h.allowed.join(", "))),
@@ -523,16 +494,17 @@ pub fn host(h: &Host) {
             ),
         ),
     ]);
-    println!();
-    let row = |s: &Session| {
-        let over = match s.protocol {
-            Protocol::Iscsi => "iSCSI",
-            Protocol::NvmeTcp if s.encrypted => "TLS",
-            Protocol::NvmeTcp => "plain",
-        };
-        let (queues, time) = (s.io_queues.to_string(), duration(s.connected_s));
-        vec![s.controller.to_string(), s.subsystem_nqn.clone(), s.address.clone(), queues, over.into(), time]
+    let over = |s: &Session| match s.protocol {
+        Protocol::Iscsi => "iSCSI".to_owned(),
+        Protocol::NvmeTcp if s.encrypted => "TLS".to_owned(),
+        Protocol::NvmeTcp => "plain".to_owned(),
     };
-    let columns = [("controller", Right), ("subsystem", Left), ("from", Left), ("queues", Right), ("over", Left), ("for", Right)];
-    table::print(&columns, h.sessions.iter().map(row).collect(), "It is not connected.");
+    let rows = Rows::of(&h.sessions, "It is not connected.")
+        .right("controller", |s| s.controller.to_string())
+        .left("subsystem", |s| s.subsystem_nqn.clone())
+        .left("from", |s| s.address.clone())
+        .right("queues", |s| s.io_queues.to_string())
+        .left("over", over)
+        .right("for", |s| duration(s.connected_s));
+    page.rows(rows)
 }

@@ -3,8 +3,9 @@
 //! Invariant: everything is read below one root, so that tests can bring their own.
 
 use crate::{
-    DriveError,
+    DriveError, Health, HealthError,
     signature::{SIGNATURE_PROBE_BYTES, signature},
+    smart,
     uses::{Busy, Use},
 };
 use serde::{Deserialize, Serialize};
@@ -109,6 +110,14 @@ impl Scanner {
     pub fn find(&self, path: &Path) -> Result<Option<Drive>, DriveError> {
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         Ok(self.drives()?.into_iter().find(|d| d.path == real || d.path == path))
+    }
+
+    /// What a drive says of its health.
+    pub fn health(&self, drive: &Drive) -> Result<Health, HealthError> {
+        if drive.nvme.is_none() {
+            return Err(HealthError::NotNvme);
+        }
+        smart::health(&self.root.join("dev").join(&drive.name))
     }
 
     fn drive(&self, name: &str, busy: &Busy) -> Option<Drive> {

@@ -117,3 +117,20 @@ fn a_machine_without_sysfs_is_reported() {
     let reported = Scanner::new(dir.path()).drives().unwrap_err().to_string();
     assert!(reported.contains("is /sys mounted?"), "{reported}");
 }
+
+#[test]
+fn the_health_of_a_drive_is_asked_for_and_what_cannot_be_asked_says_why() {
+    let fake = Fake::new();
+    fake.nvme("nvme0n1");
+    fake.device("sda", &[]);
+    let scanner = Scanner::new(fake.0.path());
+    let why = |name: &str| {
+        let drive = fake.drives().into_iter().find(|d| d.name == name).unwrap();
+        scanner.health(&drive).unwrap_err()
+    };
+    assert!(matches!(why("sda"), HealthError::NotNvme));
+    // A file in the place of the device: the kernel has nobody to ask.
+    assert!(matches!(why("nvme0n1"), HealthError::Kernel(e) if e.raw_os_error() == Some(libc::ENOTTY)));
+    fs::remove_file(fake.0.path().join("dev/nvme0n1")).unwrap();
+    assert!(matches!(why("nvme0n1"), HealthError::Open(_)));
+}

@@ -381,10 +381,11 @@ impl Controller {
     /// A namespace as I/O needs to know it.
     pub fn namespace(&self, nsid: u32) -> Result<Namespace, Error> {
         let id = self.identify_namespace(nsid)?;
-        let lba_bytes = id.lba_bytes().ok_or(Error::Namespace { nsid, why: NamespaceFault::BlockSize })?;
+        // What is said of one that is not active is all zeroes, its format too.
         if id.nsze == 0 {
             return Err(Error::Namespace { nsid, why: NamespaceFault::Inactive });
         }
+        let lba_bytes = id.lba_bytes().ok_or(Error::Namespace { nsid, why: NamespaceFault::BlockSize })?;
         Ok(Namespace {
             nsid,
             lba_bytes,

@@ -10,7 +10,8 @@ mod follow;
 mod live;
 
 use crate::client::Failure;
-use crate::table::{self, Left, Right};
+use crate::output::{Output, Page};
+use crate::table::Rows;
 use args::{CommonArgs, CompareArgs, EngineArg, LabCommand, Prepare, RunArgs, SpacingArg, StudyArgs, WorkingSet};
 use case_name::case_name;
 use daemon::Target;
@@ -23,7 +24,7 @@ use lab::results::folder::{self, Folder};
 use lab::results::{Measured, RunKind, RunState, Verified};
 use lab::run::{self, Config, Curve, verdict};
 use lab::workload::profiles::{self, Profile, Search};
-use lab::workload::{Arrivals, Spacing};
+use lab::workload::{Arrivals, Spacing, Workload};
 use serde_json::json;
 use std::path::Path;
 use studies::model::cluster::Cluster;
@@ -32,10 +33,10 @@ use studies::{ModelledClusters, study};
 type Done = Result<(), Failure>;
 
 /// Does what the command line says.
-pub fn run(command: LabCommand, api: &str, json: bool) -> Done {
+pub fn run(command: LabCommand, api: &str, out: &Output) -> Done {
     match command {
-        LabCommand::Run(args) => Bench { api, json }.single(&args, RunKind::Run, |_| {}),
-        LabCommand::Soak(args) => Bench { api, json }.single(&args, RunKind::Soak, |_| {}),
+        LabCommand::Run(args) => Bench { api, out }.single(&args, RunKind::Run, |_| {}),
+        LabCommand::Soak(args) => Bench { api, out }.single(&args, RunKind::Soak, |_| {}),
         LabCommand::Curve(args) => {
             let spacing = match args.spacing {
                 SpacingArg::Poisson => Some(Spacing::Poisson),
@@ -43,40 +44,36 @@ pub fn run(command: LabCommand, api: &str, json: bool) -> Done {
                 SpacingArg::Limited => None,
             };
             let curve = Curve { loads: args.loads, spacing, maximum_iops: args.maximum };
-            Bench { api, json }.single(&args.run, RunKind::Curve, |config| config.curve = curve)
+            Bench { api, out }.single(&args.run, RunKind::Curve, |config| config.curve = curve)
         }
         LabCommand::Search(args) => {
             let ms = |s: Option<f64>| s.map(|s| s * 1e3);
             let search = Search { iops_unit: args.unit, mean_ms_max: ms(args.mean), p99_ms_max: ms(args.p99) };
-            Bench { api, json }.single(&args.run, RunKind::Run, |config| config.search = Some(search))
+            Bench { api, out }.single(&args.run, RunKind::Run, |config| config.search = Some(search))
         }
-        LabCommand::Sweep(args) => Bench { api, json }.single(&args.run, RunKind::Sweep, |config| config.sweep = args.over),
-        LabCommand::Compare(args) => Bench { api, json }.compare(&args),
+        LabCommand::Sweep(args) => Bench { api, out }.single(&args.run, RunKind::Sweep, |config| config.sweep = args.over),
+        LabCommand::Compare(args) => Bench { api, out }.compare(&args),
         LabCommand::Resume { folder, destroy } => {
             let folder = Folder::open(&folder)?;
-            let mut follow = Follower::new(json, Target::of(api)).live(&folder.record()?.title);
+            let mut follow = Follower::new(out.is_data(), Target::of(api)).live(&folder.record()?.title);
             let ended = run::resume(&folder, destroy, &ModelledClusters, &mut follow);
-            finish(&folder, ended, follow, json)
+            finish(&folder, ended, follow, out)
         }
-        LabCommand::List { results } => list(&results, json),
-        LabCommand::Show { folder } => show(&Folder::open(&folder)?, json),
-        LabCommand::Report { folder, beside } => report(&folder, beside.as_deref(), json),
-        LabCommand::Import { file, out } => import(&file, out.as_deref(), json),
-        LabCommand::Study(args) => repeat(&args, json),
-        LabCommand::Profiles { profile: None } => list_profiles(json),
+        LabCommand::List { results } => list(&results, out),
+        LabCommand::Show { folder } => show(&Folder::open(&folder)?, out),
+        LabCommand::Report { folder, beside } => report(&folder, beside.as_deref(), out),
+        LabCommand::Import { file, out: to } => import(&file, to.as_deref(), out),
+        LabCommand::Study(args) => repeat(&args, out),
+        LabCommand::Profiles { profile: None } => list_profiles(out),
         LabCommand::Profiles { profile: Some(name) } => {
-            let text = profiles::text(&name).map(str::to_owned);
-            match (json, text) {
-                (false, Some(text)) => print!("{text}"),
-                _ => println!("{}", pretty(&profiles::find(&name)?)),
+            let profile = profiles::find(&name)?;
+            match profiles::text(&name) {
+                Some(text) if !out.is_data() => print!("{text}"),
+                _ => out.print(&profile, |p| Page::new().name(&p.name).line(&p.description)),
             }
             Ok(())
         }
     }
-}
-
-fn pretty(value: &impl serde::Serialize) -> String {
-    serde_json::to_string_pretty(value).expect("results are plain data")
 }
 
 /// The profile of that name, or one case of it, with what the command line changes.
@@ -156,7 +153,7 @@ fn system(name: &str, disks: &[String], engine: EngineArg, common: &CommonArgs) 
 /// What measuring commands share.
 struct Bench<'a> {
     api: &'a str,
-    json: bool,
+    out: &'a Output,
 }
 
 impl Bench<'_> {
@@ -188,23 +185,23 @@ impl Bench<'_> {
     }
 
     fn measure(&self, config: &Config, common: &CommonArgs, target: Option<Target>) -> Done {
-        let mut follow = Follower::new(self.json, target).live(&config.title);
+        let mut follow = Follower::new(self.out.is_data(), target).live(&config.title);
         let command = std::env::args().collect();
         let ended = run::start(config, &common.results, common.destroy, &ModelledClusters, command, &mut follow);
         match follow.folder().cloned() {
-            Some(folder) => finish(&folder, ended.map(drop), follow, self.json),
+            Some(folder) => finish(&folder, ended.map(drop), follow, self.out),
             None => ended.map(drop).map_err(Failure::from),
         }
     }
 }
 
 /// After a run, whether it came to its end or not.
-fn finish(folder: &Folder, ended: Result<(), LabError>, follow: Follower, json: bool) -> Done {
+fn finish(folder: &Folder, ended: Result<(), LabError>, follow: Follower, out: &Output) -> Done {
     drop(follow);
     if let Err(e @ (LabError::WrongData { .. } | LabError::Failed { .. })) = ended {
         // What was found is to be seen in the report, too.
         lab::report::write_all(folder.path())?;
-        show(folder, json)?;
+        show(folder, out)?;
         return Err(e.into());
     }
     if let Err(e) = ended {
@@ -214,7 +211,7 @@ fn finish(folder: &Folder, ended: Result<(), LabError>, follow: Follower, json: 
         return Err(e.into());
     }
     lab::report::write_all(folder.path())?;
-    show(folder, json)?;
+    show(folder, out)?;
     failed_operations(&folder.cases()?)
 }
 
@@ -227,23 +224,22 @@ fn failed_operations(cases: &[Measured]) -> Done {
     }
 }
 
-fn report(folder: &Path, beside: Option<&Path>, json: bool) -> Done {
+fn report(folder: &Path, beside: Option<&Path>, out: &Output) -> Done {
     let files = lab::report::write_beside(folder, beside)?;
-    if json {
-        println!("{}", pretty(&files));
-    } else {
-        files.iter().for_each(|f| println!("{}", f.display()));
-    }
+    out.print(&files, |files| {
+        let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
+        names.iter().fold(Page::new(), Page::name).line(names.join("\n"))
+    });
     Ok(())
 }
 
-fn import(file: &Path, out: Option<&Path>, json: bool) -> Done {
+fn import(file: &Path, to: Option<&Path>, out: &Output) -> Done {
     let imported = lab::import::file(file)?;
     for line in imported.remark_lines() {
         eprintln!("{line}");
     }
     let text = imported.to_toml()?;
-    if let Some(out) = out {
+    if let Some(out) = to {
         // Never over a file that is there.
         let failed = |e: std::io::Error| match e.kind() {
             std::io::ErrorKind::AlreadyExists => LabError::Exists { path: out.into() },
@@ -252,17 +248,13 @@ fn import(file: &Path, out: Option<&Path>, json: bool) -> Done {
         let mut new = std::fs::File::create_new(out).map_err(failed)?;
         std::io::Write::write_all(&mut new, text.as_bytes()).map_err(failed)?;
     }
-    match (json, out) {
-        (true, _) => println!("{}", pretty(&imported)),
-        (false, Some(out)) => {
-            println!(
-                "{}: {} workloads; run them with: basalt lab run {} DISK...",
-                out.display(),
-                imported.profile.workloads.len(),
-                out.display()
-            );
+    match to {
+        _ if out.is_data() => out.print(&imported, |_| Page::new()),
+        Some(to) => {
+            let (to, count) = (to.display(), imported.profile.workloads.len());
+            out.done(format!("{to}: {count} workloads; run them with: basalt lab run {to} DISK..."));
         }
-        (false, None) => print!("{text}"),
+        None => print!("{text}"),
     }
     Ok(())
 }
@@ -289,78 +281,52 @@ fn study_options(args: &StudyArgs) -> Result<study::Options, LabError> {
 }
 
 /// Repeats a published study, or lists those there are.
-fn repeat(args: &StudyArgs, json: bool) -> Done {
+fn repeat(args: &StudyArgs, out: &Output) -> Done {
     let Some(name) = &args.study else {
-        if json {
-            let all: Vec<_> = study::ALL.iter().map(|s| json!({"name": s.name, "title": s.title, "source": s.source})).collect();
-            println!("{}", pretty(&all));
-        } else {
-            let rows = study::ALL.iter().map(|s| vec![s.name.into(), s.title.into()]);
-            table::print(&[("study", Left), ("what it asks", Left)], rows.collect(), "there is none");
-        }
+        let all: Vec<_> = study::ALL.iter().map(|s| json!({"name": s.name, "title": s.title, "source": s.source})).collect();
+        out.print(&all, |_| {
+            Rows::of(&study::ALL, "there is none").left("study", |s| s.name.into()).left("what it asks", |s| s.title.into()).into()
+        });
         return Ok(());
     };
     let options = study_options(args)?;
-    let mut follow = Follower::new(json, None);
+    let mut follow = Follower::new(out.is_data(), None);
     let folder = study::start(study::find(name)?, &options, &args.results, std::env::args().collect(), &mut follow)?;
-    finish(&folder, Ok(()), follow, json)
+    finish(&folder, Ok(()), follow, out)
 }
 
-fn show(folder: &Folder, json: bool) -> Done {
+fn show(folder: &Folder, out: &Output) -> Done {
     let (record, cases) = (folder.record()?, folder.cases()?);
-    if json {
-        let cases: Vec<_> = cases.iter().map(summary).collect();
-        println!("{}", pretty(&json!({"folder": folder.path(), "run": record, "cases": cases})));
-        return Ok(());
-    }
-    println!("{}", record.title);
-    for sentence in &record.verdict {
-        println!("  {sentence}");
-    }
-    println!();
-    let columns = [
-        ("case", Left),
-        ("iops", Right),
-        ("mib/s", Right),
-        ("mean", Right),
-        ("p50", Right),
-        ("p99", Right),
-        ("p99.9", Right),
-        ("p99.99", Right),
-        ("longest", Right),
-        ("errors", Right),
-        ("client cores", Right),
-        ("blocks verified", Right),
-    ];
-    let verifies = usize::from(cases.iter().any(|m| m.verified.is_some()));
-    let columns = &columns[..columns.len() - 1 + verifies];
-    let rows = cases.iter().map(|m| row(m).into_iter().take(columns.len()).collect());
-    table::print(columns, rows.collect(), "no case has been measured");
-    println!("\nresults  {}", folder.path().display());
-    let report = folder.path().join("report.html");
-    if report.exists() {
-        println!("report   {}", report.display());
-    }
+    let value = json!({"folder": folder.path(), "run": record, "cases": cases.iter().map(summary).collect::<Vec<_>>()});
+    out.print(&value, |_| {
+        let verdict = record.verdict.iter().map(|sentence| format!("\n  {sentence}")).collect::<String>();
+        let page = Page::new().line(format!("{}{verdict}", record.title)).rows(measured(&cases));
+        let report = folder.path().join("report.html");
+        let report = if report.exists() { format!("\nreport   {}", report.display()) } else { String::new() };
+        page.line(format!("\nresults  {}{report}", folder.path().display()))
+    });
     Ok(())
 }
 
-fn row(m: &Measured) -> Vec<String> {
-    let (all, time) = (m.total(), |ns: f64| verdict::time(ns));
-    let percentile = |p: f64| verdict::percentile(&all.latency, p);
-    vec![
-        case_name(&m.workload.name, &m.labels),
-        verdict::number(m.iops()),
-        verdict::number(m.mib_s()),
-        time(all.latency.mean_ns()),
-        percentile(50.0),
-        percentile(99.0),
-        percentile(99.9),
-        percentile(99.99),
-        time(all.latency.max_ns() as f64),
-        all.errors.to_string(),
-        format!("{:.2}", m.client_cpu_s / m.measured_s.max(1e-9)),
-        m.verified.map_or_else(|| "no".into(), verified_words),
-    ]
+fn measured(cases: &[Measured]) -> Rows<'_, Measured> {
+    let time = |ns: f64| verdict::time(ns);
+    let percentile = |m: &Measured, p: f64| verdict::percentile(&m.total().latency, p);
+    let rows = Rows::of(cases, "no case has been measured")
+        .left("case", |m| case_name(&m.workload.name, &m.labels))
+        .right("iops", |m| verdict::number(m.iops()))
+        .right("mib/s", |m| verdict::number(m.mib_s()))
+        .right("mean", |m| time(m.total().latency.mean_ns()))
+        .right("p50", |m| percentile(m, 50.0))
+        .right("p99", |m| percentile(m, 99.0))
+        .right("p99.9", |m| percentile(m, 99.9))
+        .right("p99.99", |m| percentile(m, 99.99))
+        .right("longest", |m| time(m.total().latency.max_ns() as f64))
+        .right("errors", |m| m.total().errors.to_string())
+        .right("client cores", |m| format!("{:.2}", m.client_cpu_s / m.measured_s.max(1e-9)));
+    if cases.iter().any(|m| m.verified.is_some()) {
+        return rows.right("blocks verified", |m| m.verified.map_or_else(|| "no".into(), verified_words));
+    }
+    rows
 }
 
 /// `1,234`, with what there is beside.
@@ -389,42 +355,37 @@ fn summary(m: &Measured) -> serde_json::Value {
     })
 }
 
-fn list(results: &Path, json: bool) -> Done {
+fn list(results: &Path, out: &Output) -> Done {
     let all = folder::list(results)?;
-    if json {
-        let all: Vec<_> = all
-            .iter()
-            .map(|(p, r)| json!({"folder": p, "run": r.as_ref().ok(), "problem": r.as_ref().err().map(ToString::to_string)}))
-            .collect();
-        println!("{}", pretty(&all));
-        return Ok(());
-    }
-    let rows = all.iter().map(|(path, record)| match record {
-        Ok(r) => {
-            let state = match r.state {
-                RunState::Complete => "complete",
-                RunState::Interrupted => "interrupted",
-                RunState::Running => "running, or its process died",
-            };
-            vec![path.display().to_string(), r.title.clone(), format!("{:?}", r.kind).to_lowercase(), r.cases.to_string(), state.into()]
-        }
-        Err(e) => vec![path.display().to_string(), String::new(), String::new(), String::new(), e.to_string()],
+    let value: Vec<_> = (all.iter())
+        .map(|(p, r)| json!({"folder": p, "run": r.as_ref().ok(), "problem": r.as_ref().err().map(ToString::to_string)}))
+        .collect();
+    let state = |state: RunState| match state {
+        RunState::Complete => "complete",
+        RunState::Interrupted => "interrupted",
+        RunState::Running => "running, or its process died",
+    };
+    out.print(&value, |_| {
+        Rows::of(&all, format!("there are no runs in {}", results.display()))
+            .left("folder", |(path, _)| path.display().to_string())
+            .left("title", |(_, r)| r.as_ref().map_or(String::new(), |r| r.title.clone()))
+            .left("kind", |(_, r)| r.as_ref().map_or(String::new(), |r| format!("{:?}", r.kind).to_lowercase()))
+            .right("cases", |(_, r)| r.as_ref().map_or(String::new(), |r| r.cases.to_string()))
+            .left("state", |(_, r)| r.as_ref().map_or_else(ToString::to_string, |r| state(r.state).into()))
+            .into()
     });
-    let columns = [("folder", Left), ("title", Left), ("kind", Left), ("cases", Right), ("state", Left)];
-    table::print(&columns, rows.collect(), &format!("there are no runs in {}", results.display()));
     Ok(())
 }
 
-fn list_profiles(json: bool) -> Done {
+fn list_profiles(out: &Output) -> Done {
     let all: Vec<Profile> = profiles::names().map(profiles::find).collect::<Result<_, _>>()?;
-    if json {
-        println!("{}", pretty(&all));
-        return Ok(());
-    }
-    for p in &all {
-        println!("{}\n  {}", p.name, p.description);
-        p.workloads.iter().for_each(|w| println!("    {}:{}  {}, depth {}", p.name, w.name, w.description, w.depth));
-        println!();
-    }
+    out.print(&all, |all| {
+        let case = |p: &Profile, w: &Workload| format!("\n    {}:{}  {}, depth {}", p.name, w.name, w.description, w.depth);
+        let text = |p: &Profile| {
+            let cases = p.workloads.iter().map(|w| case(p, w)).collect::<String>();
+            format!("{}\n  {}{cases}\n", p.name, p.description)
+        };
+        all.iter().fold(Page::new(), |page, p| page.name(&p.name).line(text(p)))
+    });
     Ok(())
 }

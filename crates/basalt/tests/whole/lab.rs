@@ -73,6 +73,19 @@ fn a_profile_runs_against_the_volume_that_is_served_and_is_verified_kept_and_sho
     d.ok(&only_reads);
 }
 
+/// What a target refuses is named as the answer to that command, and what is not there beside what is.
+#[test]
+fn a_wrong_nqn_and_a_wrong_namespace_are_called_so() {
+    let d = with_volume();
+    let run = |path: &str| format!("lab run four-corners:4k-random-read nvme-tcp://{}/{path} {SHORT} --results {}", d.addr(), d.at("r"));
+    let said = d.fails(&run("nqn.2026-11.io.basalt:none"), 5);
+    assert!(said.contains("CONNECT_INVALID_PARAMETERS") && said.contains("check the NQN") && !said.contains("READ_ONLY"), "{said}");
+    for nsid in [7, 4_000_000_000_u32] {
+        let said = d.fails(&run(&format!("nqn.2026-11.io.basalt:default?nsid={nsid}")), 5);
+        assert!(said.contains(&format!("no namespace {nsid}")) && said.contains("there are: 1"), "{said}");
+    }
+}
+
 #[test]
 fn bad_input_is_reported_with_its_exit_status_and_harms_nothing() {
     let d = alone();

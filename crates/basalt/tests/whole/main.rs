@@ -21,6 +21,7 @@ mod iscsi;
 mod kill_restart;
 mod lab;
 mod mirrors;
+mod output;
 mod pdu;
 mod reservations;
 mod resize;

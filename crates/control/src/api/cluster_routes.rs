@@ -43,6 +43,7 @@ pub(super) fn all(control: Arc<Control>) -> Router {
         .route("/cluster/v1/groups/{group}/scrub", post(scrub_group))
         .route("/cluster/v1/sessions", get(sessions))
         .route("/cluster/v1/drives", get(drives))
+        .route("/cluster/v1/drives/{drive}", get(drive))
         .route("/cluster/v1/audit", get(audit))
         .route("/cluster/v1/statistics", get(statistics))
         .with_state(control)
@@ -70,6 +71,9 @@ async fn sessions(State(control): Engine) -> Answer<Vec<Session>> {
 }
 async fn drives(State(control): Engine) -> Answer<Vec<Drive>> {
     run(control, Control::drives).await.map(Json)
+}
+async fn drive(State(control): Engine, Path(drive): Path<String>) -> Answer<DriveHealth> {
+    run(control, move |c| c.drive(&drive)).await.map(Json)
 }
 async fn audit(State(control): Engine, Query(which): Query<Which>) -> Answer<Vec<AuditEntry>> {
     run(control, move |c| c.audit_entries_which(which)).await.map(Json)

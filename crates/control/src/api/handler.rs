@@ -43,9 +43,18 @@ impl<T: serde::Serialize> Made<T> {
 
 /// The path of one of a collection, by its name or id.
 pub(super) fn path_of(collection: &str, key: &str) -> String {
+    path_below(&format!("/api/v1/{collection}"), key)
+}
+
+/// A path, with a part more.
+pub(crate) fn path_below(path: &str, part: &str) -> String {
+    format!("{path}/{}", escaped(part))
+}
+
+/// With everything escaped that has a meaning in a path or a query.
+pub(super) fn escaped(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~' | b':');
-    let key: String = key.bytes().map(|b| if plain(b) { (b as char).to_string() } else { format!("%{b:02X}") }).collect();
-    format!("/api/v1/{collection}/{key}")
+    text.bytes().map(|b| if plain(b) { (b as char).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
 impl<T: serde::Serialize> IntoResponse for Made<T> {

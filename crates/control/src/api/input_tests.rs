@@ -160,3 +160,50 @@ async fn the_document_says_who_may_use_the_api() {
     assert_eq!(bench.document["components"]["securitySchemes"]["token"]["scheme"], "bearer");
     assert_eq!(bench.document["security"], json!([{}, {"token": []}]));
 }
+
+/// Whoever reads a long list part by part follows the header, until there is none.
+#[tokio::test]
+async fn long_lists_are_read_part_by_part() {
+    let bench = Bench::new().with_group().await;
+    for n in 0..7 {
+        bench.volume(&format!("v{n}"), GIB).await;
+    }
+    for (collection, all) in
+        [("volumes", 7_usize), ("policies", 1), ("groups", 1), ("subsystems", 1), ("hosts", 0), ("sessions", 0), ("tasks", 0)]
+    {
+        let (mut at, mut seen, mut parts) = (Some(format!("/api/v1/{collection}?limit=3")), Vec::new(), 0);
+        while let Some(path) = at {
+            let response = bench.router.clone().oneshot(Request::get(&path).body(HttpBody::empty()).unwrap()).await.unwrap();
+            assert_eq!(response.status().as_u16(), 200, "{path}");
+            let link = response.headers().get("link").map(|l| l.to_str().unwrap().to_owned());
+            at = link.map(|l| l.strip_prefix('<').unwrap().split_once('>').unwrap().0.to_owned());
+            let bytes = response.into_body().collect().await.unwrap().to_bytes();
+            seen.extend(serde_json::from_slice::<Vec<Value>>(&bytes).unwrap());
+            parts += 1;
+        }
+        let whole = bench.get(&format!("/api/v1/{collection}")).await;
+        assert_eq!((seen.len(), parts), (all, all.div_ceil(3).max(1)), "{collection}");
+        assert!(whole.as_array().unwrap().iter().all(|one| seen.contains(one)), "{collection}");
+    }
+    for wrong in ["limit=0", "limit=99999", "limit=x", "page=2"] {
+        assert_eq!(bench.refused("GET", &format!("/api/v1/volumes?{wrong}"), Value::Null).await.0, 400, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn a_drive_is_shown_with_its_health_or_with_why_that_is_unknown() {
+    let bench = Bench::new();
+    let put = |path: &str, text: &str| {
+        let path = bench.dir.path().join("root").join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    put("sys/block/sda/size", "2097152\n");
+    put("dev/sda", "");
+    for name in ["sda", "%2Fdev%2Fsda"] {
+        let shown = bench.get(&format!("/api/v1/drives/{name}")).await;
+        assert_eq!((&shown["drive"]["path"], &shown["smart"]), (&json!("/dev/sda"), &Value::Null));
+        assert!(shown["unknown"].as_str().unwrap().contains("no NVMe drive"), "{shown}");
+    }
+    assert_eq!(bench.refused("GET", "/api/v1/drives/sdb", Value::Null).await.0, 404);
+}

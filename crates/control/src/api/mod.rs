@@ -8,10 +8,12 @@ mod audited;
 mod auth;
 mod cluster_routes;
 pub mod document;
+mod drive_types;
 mod formation_routes;
 mod formation_types;
 mod forward;
 mod handler;
+mod paging;
 mod router;
 mod routes;
 mod server;
@@ -19,6 +21,7 @@ mod statistics_types;
 pub mod types;
 
 pub use auth::{Token, TokenError};
+pub(crate) use handler::path_below;
 pub use router::{OPENAPI_PATH, cluster_router, router};
 pub(crate) use server::serve_unix;
 pub use server::{ServeError, Served, bind_unix, serve};
@@ -26,3 +29,7 @@ pub use server::{ServeError, Served, bind_unix, serve};
 #[cfg(test)]
 #[path = "tests.rs"]
 pub(crate) mod tests;
+
+#[cfg(test)]
+#[path = "reference_tests.rs"]
+mod reference_tests;

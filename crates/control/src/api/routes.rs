@@ -2,6 +2,7 @@
 
 use super::{
     handler::{Body, Made, Path, Query, run},
+    paging::{List, Part},
     types::*,
 };
 use crate::{Problem, audit::Which, engine::Control};
@@ -39,6 +40,7 @@ pub(super) fn all() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(nodes))
         .routes(routes!(node, change_node, remove_node))
         .routes(routes!(drives))
+        .routes(routes!(drive))
         .routes(routes!(groups, create_group))
         .routes(routes!(group, remove_group))
         .routes(routes!(scrub_group))
@@ -112,10 +114,11 @@ async fn statistics(State(control): Engine, Query(query): Query<StatisticsQuery>
     get,
     path = "/api/v1/tasks",
     tag = "status",
-    responses((status = 200, description = "As it is now", body = Vec<Task>), (status = "default", description = "Not done", body = Problem))
+    params(Part),
+    responses((status = 200, description = "As it is now", body = Vec<Task>, headers(("link" = String, description = "The next part, where there is one"))), (status = "default", description = "Not done", body = Problem))
 )]
-async fn tasks(State(control): Engine) -> Answer<Vec<Task>> {
-    run(control, Control::tasks).await.map(Json)
+async fn tasks(State(control): Engine, Query(part): Query<Part>) -> Result<List<Task>, Problem> {
+    List::of("tasks", run(control, Control::tasks).await?, part)
 }
 
 /// How much of the audit log.
@@ -227,15 +230,28 @@ async fn drives(State(control): Engine, Query(query): Query<OfNode>) -> Answer<V
     run(control, move |c| c.drives_of(query.node.as_deref())).await.map(Json)
 }
 
+/// One drive of a node, with what it says of its health (SMART).
+#[utoipa::path(
+    get,
+    path = "/api/v1/drives/{drive}",
+    tag = "drives",
+    params(("drive" = String, Path, description = "Its path, or the last part of that, or the name that stays"), OfNode),
+    responses((status = 200, description = "As it is now", body = DriveHealth), (status = "default", description = "Not done", body = Problem))
+)]
+async fn drive(State(control): Engine, Path(drive): Path<String>, Query(query): Query<OfNode>) -> Answer<DriveHealth> {
+    run(control, move |c| c.drive_of(query.node.as_deref(), &drive)).await.map(Json)
+}
+
 /// All disk groups.
 #[utoipa::path(
     get,
     path = "/api/v1/groups",
     tag = "groups",
-    responses((status = 200, description = "As it is now", body = Vec<Group>), (status = "default", description = "Not done", body = Problem))
+    params(Part),
+    responses((status = 200, description = "As it is now", body = Vec<Group>, headers(("link" = String, description = "The next part, where there is one"))), (status = "default", description = "Not done", body = Problem))
 )]
-async fn groups(State(control): Engine) -> Answer<Vec<Group>> {
-    run(control, Control::groups).await.map(Json)
+async fn groups(State(control): Engine, Query(part): Query<Part>) -> Result<List<Group>, Problem> {
+    List::of("groups", run(control, Control::groups).await?, part)
 }
 
 /// Makes a disk group of a cache device and one to seven capacity devices.
@@ -296,10 +312,11 @@ async fn scrub_group(State(control): Engine, Path(group): Path<String>) -> Resul
     get,
     path = "/api/v1/policies",
     tag = "policies",
-    responses((status = 200, description = "As it is now", body = Vec<Policy>), (status = "default", description = "Not done", body = Problem))
+    params(Part),
+    responses((status = 200, description = "As it is now", body = Vec<Policy>, headers(("link" = String, description = "The next part, where there is one"))), (status = "default", description = "Not done", body = Problem))
 )]
-async fn policies(State(control): Engine) -> Answer<Vec<Policy>> {
-    run(control, Control::policies).await.map(Json)
+async fn policies(State(control): Engine, Query(part): Query<Part>) -> Result<List<Policy>, Problem> {
+    List::of("policies", run(control, Control::policies).await?, part)
 }
 
 /// Makes a storage policy.
@@ -357,10 +374,11 @@ async fn delete_policy(State(control): Engine, Path(policy): Path<String>) -> Re
     get,
     path = "/api/v1/volumes",
     tag = "volumes",
-    responses((status = 200, description = "As it is now", body = Vec<Volume>), (status = "default", description = "Not done", body = Problem))
+    params(Part),
+    responses((status = 200, description = "As it is now", body = Vec<Volume>, headers(("link" = String, description = "The next part, where there is one"))), (status = "default", description = "Not done", body = Problem))
 )]
-async fn volumes(State(control): Engine) -> Answer<Vec<Volume>> {
-    run(control, Control::volumes).await.map(Json)
+async fn volumes(State(control): Engine, Query(part): Query<Part>) -> Result<List<Volume>, Problem> {
+    List::of("volumes", run(control, Control::volumes).await?, part)
 }
 
 /// Makes a volume and attaches it to a subsystem.
@@ -447,10 +465,11 @@ async fn clear_reservation(State(control): Engine, Path(volume): Path<String>) -
     get,
     path = "/api/v1/subsystems",
     tag = "subsystems",
-    responses((status = 200, description = "As it is now", body = Vec<Subsystem>), (status = "default", description = "Not done", body = Problem))
+    params(Part),
+    responses((status = 200, description = "As it is now", body = Vec<Subsystem>, headers(("link" = String, description = "The next part, where there is one"))), (status = "default", description = "Not done", body = Problem))
 )]
-async fn subsystems(State(control): Engine) -> Answer<Vec<Subsystem>> {
-    run(control, Control::subsystems).await.map(Json)
+async fn subsystems(State(control): Engine, Query(part): Query<Part>) -> Result<List<Subsystem>, Problem> {
+    List::of("subsystems", run(control, Control::subsystems).await?, part)
 }
 
 /// Makes a subsystem.
@@ -565,10 +584,11 @@ async fn detach_volume(State(control): Engine, Path((subsystem, volume)): Path<(
     get,
     path = "/api/v1/hosts",
     tag = "hosts",
-    responses((status = 200, description = "As it is now", body = Vec<Host>), (status = "default", description = "Not done", body = Problem))
+    params(Part),
+    responses((status = 200, description = "As it is now", body = Vec<Host>, headers(("link" = String, description = "The next part, where there is one"))), (status = "default", description = "Not done", body = Problem))
 )]
-async fn hosts(State(control): Engine) -> Answer<Vec<Host>> {
-    run(control, Control::hosts).await.map(Json)
+async fn hosts(State(control): Engine, Query(part): Query<Part>) -> Result<List<Host>, Problem> {
+    List::of("hosts", run(control, Control::hosts).await?, part)
 }
 
 /// Gives the NQN of a host a name.
@@ -688,8 +708,9 @@ async fn remove_chap(State(control): Engine, Path(host): Path<String>) -> Answer
     get,
     path = "/api/v1/sessions",
     tag = "hosts",
-    responses((status = 200, description = "As it is now", body = Vec<Session>), (status = "default", description = "Not done", body = Problem))
+    params(Part),
+    responses((status = 200, description = "As it is now", body = Vec<Session>, headers(("link" = String, description = "The next part, where there is one"))), (status = "default", description = "Not done", body = Problem))
 )]
-async fn sessions(State(control): Engine) -> Answer<Vec<Session>> {
-    run(control, Control::sessions).await.map(Json)
+async fn sessions(State(control): Engine, Query(part): Query<Part>) -> Result<List<Session>, Problem> {
+    List::of("sessions", run(control, Control::sessions).await?, part)
 }

@@ -45,6 +45,11 @@ impl Bench {
         Self { dir, plane, control, router, document: serde_json::to_value(document).unwrap() }
     }
 
+    /// The API's document.
+    pub fn document(&self) -> &Value {
+        &self.document
+    }
+
     /// The daemon is killed and started again.
     fn restart(self) -> Self {
         let Self { dir, plane, control, router, .. } = self;

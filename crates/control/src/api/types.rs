@@ -2,6 +2,7 @@
 //!
 //! Invariants: sizes are bytes, times are seconds since 1970, fields are only added; unknown fields of requests are refused.
 
+pub use super::drive_types::*;
 pub use super::formation_types::*;
 pub use super::statistics_types::*;
 use cluster::record::{CheckReport, ReportHealth};
@@ -808,35 +809,6 @@ pub struct Node {
     pub started_unix_s: Option<u64>,
     /// When it joined.
     pub created_unix_s: u64,
-}
-
-/// A drive of this node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Drive {
-    /// The device node.
-    pub path: String,
-    /// A name that stays, below /dev/disk/by-id.
-    pub stable_path: Option<String>,
-    /// `nvme`, `ssd`, `hdd` or `virtual`.
-    pub kind: String,
-    /// Its size.
-    pub bytes: u64,
-    /// Its model.
-    pub model: Option<String>,
-    /// Its serial number.
-    pub serial: Option<String>,
-    /// Its firmware.
-    pub firmware: Option<String>,
-    /// NVMe: its controller.
-    pub controller: Option<String>,
-    /// NVMe: its namespace id.
-    pub nsid: Option<u32>,
-    /// Bytes of a logical block.
-    pub lba_bytes: u32,
-    /// `free`, `basalt` (in a disk group here) or `used`.
-    pub use_state: String,
-    /// By what it is used.
-    pub used_by: Vec<String>,
 }
 
 /// Something that could not be finished yet.

@@ -11,6 +11,12 @@ use nvmf::{ListenerKind, ListenerSpec};
 /// Capacity used (with reservations) from which a warning is given, and an error, in percent.
 const CAPACITY_WARNING_PERCENT: u64 = 80;
 const CAPACITY_ERROR_PERCENT: u64 = 95;
+/// Critical warning of NVMe: volatile memory backup has failed.
+const WARNING_BACKUP: u8 = 1 << 4;
+/// Bytes of a data unit in the health log: 1000 x 512.
+const DATA_UNIT_BYTES: u128 = 512_000;
+/// As drives count it, in whole kelvin.
+const KELVIN_AT_0_CELSIUS: i32 = 273;
 /// Fill of the write buffer from which a warning is given, in percent.
 const BUFFER_WARNING_PERCENT: u64 = 90;
 
@@ -100,6 +106,30 @@ impl Control {
             }
         }
         Ok(self.drives.drives().map_err(problem)?.into_iter().map(|d| show_drive(d, &ours)).collect())
+    }
+
+    /// A drive of a node, with its health.
+    pub(crate) fn drive_of(&self, node: Option<&str>, drive: &str) -> Result<api::DriveHealth, Problem> {
+        let node = node.map(|node| self.node_called(node)).transpose()?.filter(|n| n.name != self.identity.node);
+        match node {
+            None => self.drive(drive),
+            Some(node) => self.ask(&node.name, "GET", crate::api::path_below("/cluster/v1/drives", drive), None),
+        }
+    }
+
+    /// A drive of this node, by its path, by the last part of that, or by the name that stays.
+    pub(crate) fn drive(&self, name: &str) -> Result<api::DriveHealth, Problem> {
+        let is = |d: &api::Drive| d.path == name || d.path.strip_prefix("/dev/") == Some(name) || d.stable_path.as_deref() == Some(name);
+        let drive = self.drives()?.into_iter().find(is).ok_or_else(|| Problem::not_found("drive", name, "drive list"))?;
+        let unreadable = |e: drive::DriveError| Problem::new(crate::Code::Internal, e.to_string(), "mount /sys");
+        let found = self.drives.find(std::path::Path::new(&drive.path)).map_err(unreadable)?;
+        let asked = found.map(|found| self.drives.health(&found).map_err(|e| e.to_string()));
+        let (smart, unknown) = match asked {
+            Some(Ok(health)) => (Some(show_health(&health)), None),
+            Some(Err(why)) => (None, Some(why)),
+            None => (None, Some("it is gone".into())),
+        };
+        Ok(api::DriveHealth { drive, smart, unknown })
     }
 
     fn media_checks(&self, stats: &Stats) -> Result<Vec<api::Check>, Problem> {
@@ -419,5 +449,52 @@ fn show_drive(drive: drive::Drive, ours: &BTreeMap<std::path::PathBuf, String>) 
         lba_bytes: drive.lba_bytes,
         use_state: use_state.into(),
         used_by,
+    }
+}
+
+/// What a drive says of its health, in the API's units.
+fn show_health(h: &drive::Health) -> api::Smart {
+    use format::nvme::log::{WARNING_READ_ONLY, WARNING_RELIABILITY, WARNING_SPARE, WARNING_TEMPERATURE};
+    let warnings = [
+        (WARNING_SPARE, "little spare capacity is left"),
+        (WARNING_TEMPERATURE, "it is too hot or too cold"),
+        (WARNING_RELIABILITY, "it is not reliable any more"),
+        (WARNING_READ_ONLY, "it can only be read"),
+        (WARNING_BACKUP, "what keeps its memory through a loss of power has failed"),
+    ];
+    let number = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
+    let bytes = |units: u128| number(units.saturating_mul(DATA_UNIT_BYTES));
+    api::Smart {
+        warnings: warnings.iter().filter(|(bit, _)| h.critical_warning & bit != 0).map(|(_, words)| (*words).to_owned()).collect(),
+        temperature_celsius: i32::from(h.temperature) - KELVIN_AT_0_CELSIUS,
+        spare_percent: h.spare,
+        spare_threshold_percent: h.spare_threshold,
+        used_percent: h.used,
+        read_bytes: bytes(h.units_read),
+        written_bytes: bytes(h.units_written),
+        media_errors: number(h.media_errors),
+        error_log_entries: number(h.error_entries),
+        power_on_hours: number(h.power_on_hours),
+        power_cycles: number(h.power_cycles),
+        unsafe_shutdowns: number(h.unsafe_shutdowns),
+        warning_temperature_minutes: h.warning_minutes,
+        critical_temperature_minutes: h.critical_minutes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_drive_says_of_its_health_is_shown_in_bytes_degrees_and_words() {
+        let mut log = [0; 512];
+        log[..6].copy_from_slice(&[0b101, 0x39, 0x01, 9, 10, 104]); // 139h kelvin
+        log[48..64].copy_from_slice(&2_000_u128.to_le_bytes());
+        log[160..176].copy_from_slice(&7_u128.to_le_bytes());
+        let smart = show_health(&drive::Health::parse(&log).expect("a whole log"));
+        assert_eq!(smart.warnings, ["little spare capacity is left", "it is not reliable any more"]);
+        assert_eq!((smart.temperature_celsius, smart.spare_percent, smart.spare_threshold_percent, smart.used_percent), (40, 9, 10, 104));
+        assert_eq!((smart.written_bytes, smart.media_errors), (1_024_000_000, 7));
     }
 }

@@ -5,7 +5,8 @@
 use super::nvme_address::Address;
 use super::remote::{DiskShape, RemoteDisk, RemoteDone, RemoteEngine, RemoteOptions, RemoteQueue, broken};
 use crate::error::LabError;
-use initiator::{Controller, ControllerOptions, Error, Io, IoQueue, Namespace};
+use format::nvme::StatusCode;
+use initiator::{Controller, ControllerOptions, Error, Io, IoQueue, Namespace, NamespaceFault};
 use std::time::Duration;
 
 /// A namespace on the network.
@@ -49,8 +50,21 @@ fn connect(remote: Remote) -> Result<NvmeDisk, LabError> {
     let Remote { name, controller, nsid } = remote;
     let wrong = |e: &Error| broken(NvmeDisk::ENGINE, &name, e);
     let controller = Controller::connect(controller).map_err(|e| wrong(&e))?;
-    let namespace = controller.namespace(nsid).map_err(|e| wrong(&e))?;
+    let namespace = match controller.namespace(nsid) {
+        Err(Error::Namespace { why: NamespaceFault::Inactive, .. }) => Err(absent(&name, nsid, &controller)),
+        Err(Error::Status { status, .. }) if status.code == StatusCode::INVALID_NAMESPACE_OR_FORMAT => {
+            Err(absent(&name, nsid, &controller))
+        }
+        result => result.map_err(|e| wrong(&e)),
+    }?;
     Ok(NvmeDisk { name, controller, namespace })
+}
+
+/// What to say of a namespace that is not there: which ones are.
+fn absent(name: &str, nsid: u32, controller: &Controller) -> LabError {
+    let there: Vec<String> = controller.namespaces().unwrap_or_default().iter().map(u32::to_string).collect();
+    let there = if there.is_empty() { "this host sees none there".to_owned() } else { format!("there are: {}", there.join(", ")) };
+    LabError::Disk { disk: name.into(), problem: format!("there is no namespace {nsid} in this subsystem; {there}") }
 }
 
 fn shape(ns: &Namespace) -> DiskShape {

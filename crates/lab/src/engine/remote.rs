@@ -110,7 +110,7 @@ pub(super) fn broken(engine: &'static str, name: &str, e: &Error) -> LabError {
             return LabError::Engine { engine, problem: format!("{name}: {e}") };
         }
         Error::Status { what: "Connect", status } if !status.is_success() => {
-            format!("the target refuses to connect ({status:?}): check the NQN, and that this host may use the subsystem")
+            format!("{e}: check the NQN, and that this host may use the subsystem")
         }
         e => e.to_string(),
     };

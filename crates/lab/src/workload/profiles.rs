@@ -116,7 +116,8 @@ pub fn parse(text: &str, place: &str) -> Result<Profile, LabError> {
         LabError::Workload { place: format!("{place}{line}"), problem: e.message().to_owned() }
     };
     let table: toml::Table = toml::from_str(text).map_err(|e| wrong(&e))?;
-    let profile = if table.contains_key("streams") {
+    // Keys of a workload are what is known in a file without `workloads`, whatever else it lacks.
+    let profile = if !table.contains_key("workloads") {
         let workload: Workload = toml::from_str(text).map_err(|e| wrong(&e))?;
         Profile { name: workload.name.clone(), description: workload.description.clone(), search: None, workloads: vec![workload] }
     } else {

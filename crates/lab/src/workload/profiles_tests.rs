@@ -39,7 +39,11 @@ fn errors_name_file_and_line_or_key() {
         parts.iter().for_each(|p| assert!(e.contains(p), "{e}"));
     };
     says("name = 'a'\nworkloads = 3", &["mine.toml: line 2"]);
-    says("name = 'a'\ndepht = 3\n[[streams]]\nsizes = []\nreads = 1.0\naccess = { pattern = 'random' }", &["mine.toml: line 2", "depht"]);
+    says(
+        "name = 'a'\ndepht = 3\n[[streams]]\nsizes = []\nreads = 1.0\naccess = { pattern = 'random' }",
+        &["mine.toml: line 2", "depht", "`depth`"],
+    );
+    says("name = 'a'\ndepht = 3", &["mine.toml: line 2", "depht", "`depth`"]);
     let odd = "name = 'a'\n[[streams]]\nsizes = [{ bytes = 1000 }]\nreads = 1.0\naccess = { pattern = 'random' }";
     says(odd, &["mine.toml", "streams[0].sizes", "multiple of 512"]);
     let e = find("no-such").unwrap_err().to_string();
