@@ -104,6 +104,9 @@ impl RemoteQueue for IoQueue {
     fn submit_trim(&mut self, tag: u64, offset: u64, len: u64) -> Result<(), Error> {
         self.submit(tag, Io::Deallocate(vec![(offset, len)]))
     }
+    fn submit_flush(&mut self, tag: u64) -> Result<(), Error> {
+        self.submit(tag, Io::Flush)
+    }
     fn poll(&mut self) -> Result<(), Error> {
         IoQueue::poll(self, Duration::ZERO)
     }

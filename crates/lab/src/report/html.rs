@@ -211,6 +211,12 @@ fn one_case(m: &Measured, c: &Case, unit: LatencyUnit) -> Markup {
         @for n in &m.notes { p.note { (n) } }
         @if let Some(n) = &m.noise { p.note.bad[n.problem().is_some()] { "The machine meanwhile: " (n.words()) } }
         (table_of(&table::operations(c, unit)))
+        @if !m.clients.is_empty() {
+            (table_of(&table::clients(m, c, unit)))
+            @for (name, n) in m.clients.iter().filter_map(|c| Some((&c.name, c.noise.as_ref()?))) {
+                p.note.bad[n.problem().is_some()] { "The machine of " (name) " meanwhile: " (n.words()) }
+            }
+        }
         @for p in charts::case(m, unit) { (picture(&p)) }
     }
 }
