@@ -23,7 +23,7 @@ const STYLE: &str = include_str!("style.css");
 
 /// Hashes of the scripts of the page, as a browser takes them: the library with its licence, and what hands it the data.
 pub const SCRIPTS: [&str; 2] =
-    ["sha256-2stb3H8YuGER6WDECCPwDlJbyCs7JTwsS3pyqk76xWY=", "sha256-wJqfw92/OsMLaq3s3MmcEv8pL4kOH+LdpaauV9gVrHs="];
+    ["sha256-2stb3H8YuGER6WDECCPwDlJbyCs7JTwsS3pyqk76xWY=", "sha256-36O5SmcA4c2VVJrMVVc9XBTy9S0+VuZ5kwiTb8Zz9NE="];
 
 /// The library, with its licence before it.
 pub fn library() -> String {
