@@ -126,7 +126,7 @@ impl Reader {
     }
 
     /// The next message; `None`: the other side has ended the connection.
-    pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, String> {
+    pub fn message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, String> {
         loop {
             if let Some(head) = self.plain.first_chunk::<4>() {
                 let bytes = u32::from_le_bytes(*head) as usize;

@@ -4,7 +4,7 @@
 //! accept ─► handshake (bounded) ─► session: reader ── Stop, Go, Ping at once; other requests in turn ──► engine
 //! ```
 //!
-//! Invariants: one session at a time, the others are told so; a session that ends stops its load; nobody without the key costs more than a
+//! Invariants: one session at a time, the others hear of it; a session that ends stops its load; nobody without the key costs more than a
 //! handshake.
 //! Never: keeps anything of a session for the next.
 
@@ -96,7 +96,7 @@ struct Signals {
 fn read(mut reader: Reader, signals: &Signals, requests: &Sender<Request>) -> Result<(), String> {
     let link = reader.link();
     let ended = loop {
-        match reader.next::<Request>() {
+        match reader.message::<Request>() {
             Ok(Some(Request::Ping)) => link.send(&Answer::Pong)?,
             Ok(Some(Request::Stop)) => signals.stop.store(true, SeqCst),
             // The session may be gone already; then the connection ends.
@@ -141,7 +141,7 @@ fn work(link: &Arc<Link>, inbox: &Receiver<Request>, stop: Arc<AtomicBool>, goin
     };
     let here = system.disks.iter().any(|d| is_here(d));
     link.send(&Answer::Opened(engine.disks()))?;
-    let mut watch = AgentWatch { link: Arc::clone(link), stop, going, together: false, latency: None, told: Instant::now() };
+    let mut watch = AgentWatch { link: Arc::clone(link), stop, going, together: false, latency: None, reported: Instant::now() };
     while let Ok(request) = inbox.recv() {
         let engine = engine.as_mut();
         watch.together = matches!(request, Request::Run(_));
@@ -188,12 +188,12 @@ struct AgentWatch {
     /// The load begins with those of other agents.
     together: bool,
     latency: Option<Latency>,
-    told: Instant,
+    reported: Instant,
 }
 
 impl AgentWatch {
-    /// Who cannot be told anything is not there any more.
-    fn tell(&self, answer: &Answer) {
+    /// A lab that cannot be reached is not there any more.
+    fn report(&self, answer: &Answer) {
         if self.link.send(answer).is_err() {
             self.stop.store(true, SeqCst);
         }
@@ -203,7 +203,7 @@ impl AgentWatch {
 impl Watch for AgentWatch {
     fn begin(&mut self) -> Instant {
         if self.together {
-            self.tell(&Answer::Ready);
+            self.report(&Answer::Ready);
             while !self.stopped() {
                 match self.going.recv_timeout(LOOK) {
                     Ok(at) => return at,
@@ -221,13 +221,13 @@ impl Watch for AgentWatch {
 
     fn second(&mut self, second: &Second) {
         let latency = Box::new(self.latency.take().unwrap_or_default());
-        self.tell(&Answer::Second { second: second.clone(), latency });
+        self.report(&Answer::Second { second: second.clone(), latency });
     }
 
     fn progress(&mut self, _: &str, done: u64, all: u64) {
-        if self.told.elapsed() >= PROGRESS || done >= all {
-            self.told = Instant::now();
-            self.tell(&Answer::Progress { done, all });
+        if self.reported.elapsed() >= PROGRESS || done >= all {
+            self.reported = Instant::now();
+            self.report(&Answer::Progress { done, all });
         }
     }
 

@@ -90,7 +90,7 @@ impl Agents {
                 ..system.clone()
             };
             let open = Request::Open { version: VERSION, system: Box::new(own), destroy, seed };
-            let answer = link.send(&open).and_then(|()| reader.next::<Answer>()).map_err(lost)?;
+            let answer = link.send(&open).and_then(|()| reader.message::<Answer>()).map_err(lost)?;
             match answer {
                 Some(Answer::Opened(sizes)) if sizes.len() == disks.len() => {
                     disks.iter().zip(sizes).for_each(|(&d, (_, bytes))| agents.disks[d].1 = bytes);
@@ -102,7 +102,7 @@ impl Agents {
             let sender = sender.clone();
             std::thread::spawn(move || {
                 loop {
-                    let said = reader.next::<Answer>().and_then(|a| a.ok_or_else(|| "the agent has ended the connection".into()));
+                    let said = reader.message::<Answer>().and_then(|a| a.ok_or_else(|| "the agent has ended the connection".into()));
                     let over = said.is_err();
                     if sender.send((n, said)).is_err() || over {
                         break;
