@@ -101,6 +101,8 @@ pub enum Problem {
     Workload(String, String),
     /// See [`LabError::Disk`].
     Disk(String, String),
+    /// It works for the lab at this address.
+    Busy(String),
     /// Everything else.
     Engine(String),
     /// See [`LabError::Stopped`].
@@ -125,6 +127,10 @@ impl Problem {
         match self {
             Problem::Workload(place, problem) => LabError::Workload { place: format!("agent {agent}: {place}"), problem },
             Problem::Disk(disk, problem) => LabError::Disk { disk: format!("agent {agent}: {disk}"), problem },
+            Problem::Busy(other) => {
+                let problem = format!("{agent}: is busy with the lab at {other}; wait until that run has ended");
+                LabError::Engine { engine: "agents", problem }
+            }
             Problem::Engine(problem) => LabError::Engine { engine: "agents", problem: format!("{agent}: {problem}") },
             Problem::Stopped => LabError::Stopped,
         }

@@ -64,7 +64,7 @@ pub fn serve(listener: &TcpListener, key: &AgentKey, say: impl Fn(&str) + Send +
 }
 
 /// A session, unless there is one already; what became of it.
-fn one_at_a_time(reader: Reader, peer: &str, busy: &Mutex<Option<String>>, say: &(dyn Fn(&str) + Send + Sync)) -> String {
+fn one_at_a_time(mut reader: Reader, peer: &str, busy: &Mutex<Option<String>>, say: &(dyn Fn(&str) + Send + Sync)) -> String {
     let link = reader.link();
     let taken = {
         let mut now = busy.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +74,9 @@ fn one_at_a_time(reader: Reader, peer: &str, busy: &Mutex<Option<String>>, say: 
         }
     };
     if let Some(other) = taken {
-        let _ = link.send(&Answer::Failed(Problem::Engine(format!("is busy with the lab at {other}; wait until that run has ended"))));
+        // What it asks for is taken first: a connection that is closed with bytes unread loses the answer.
+        let _ = reader.message::<Request>();
+        let _ = link.send(&Answer::Failed(Problem::Busy(other.clone())));
         link.end();
         return format!("{peer}: refused: busy with {other}");
     }

@@ -29,6 +29,8 @@ const NAME: &str = "agents";
 const LOOK: Duration = Duration::from_millis(50);
 /// A load that was stopped ends within this, or its agent is given up.
 const STOP: Duration = Duration::from_secs(30);
+/// An agent that is busy may be free after this.
+const FREE: Duration = Duration::from_secs(3);
 /// The load begins so long after all agents are ready, beside the longest round trip.
 const LEAD: Duration = Duration::from_millis(50);
 
@@ -63,6 +65,13 @@ struct Answered {
     apart: Duration,
 }
 
+/// An error of a connection, with what to do.
+fn hinted(e: String, key: &std::path::Path) -> String {
+    let hint =
+        if e.contains("key") { format!("; give the agent and this lab the same key, here {}", key.display()) } else { String::new() };
+    e + &hint
+}
+
 impl Agents {
     /// Connects to the agents of `system`, and has them open their disks.
     pub fn connect(system: &System, destroy: bool, seed: u64) -> Result<Agents, LabError> {
@@ -73,15 +82,6 @@ impl Agents {
         let mut agents = Agents { agents: Vec::new(), disks: system.disks.iter().map(|d| (d.clone(), 0)).collect(), heard };
         for (n, name) in system.agents.iter().enumerate() {
             let lost = |problem: String| Problem::Engine(problem).of(name);
-            let mut reader = link::connect(name, &key).map_err(|e| {
-                let hint = if e.contains("key") {
-                    format!("; give the agent and this lab the same key, here {}", file.display())
-                } else {
-                    String::new()
-                };
-                lost(format!("{e}{hint}"))
-            })?;
-            let link = reader.link();
             let disks: Vec<usize> = (0..system.disks.len()).filter(|d| d % count == n).collect();
             let own = System {
                 disks: disks.iter().map(|&d| system.disks[d].clone()).collect(),
@@ -90,7 +90,17 @@ impl Agents {
                 ..system.clone()
             };
             let open = Request::Open { version: VERSION, system: Box::new(own), destroy, seed };
-            let answer = link.send(&open).and_then(|()| reader.message::<Answer>()).map_err(lost)?;
+            let since = Instant::now();
+            let (mut reader, answer) = loop {
+                let mut reader = link::connect(name, &key).map_err(|e| lost(hinted(e, &file)))?;
+                let answer = reader.link().send(&open).and_then(|()| reader.message::<Answer>()).map_err(lost)?;
+                // The connection of the case before may not have ended on its side yet.
+                match answer {
+                    Some(Answer::Failed(Problem::Busy(_))) if since.elapsed() < FREE => std::thread::sleep(LOOK),
+                    answer => break (reader, answer),
+                }
+            };
+            let link = reader.link();
             match answer {
                 Some(Answer::Opened(sizes)) if sizes.len() == disks.len() => {
                     disks.iter().zip(sizes).for_each(|(&d, (_, bytes))| agents.disks[d].1 = bytes);
