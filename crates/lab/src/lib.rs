@@ -1,6 +1,6 @@
 //! The lab: load on storage, measured the way its people do, and reports that explain what was measured. See `docs/lab.md`.
 //!
-//! Owns: what a load is ([`workload`]), what puts it on storage ([`engine`]), what is measured ([`measure`]), how measurements make a
+//! Owns: what a load is ([`workload`]), what puts it on storage ([`engine`]), also from several machines ([`agent`]), what is measured ([`measure`]), how measurements make a
 //! run ([`run`]), the folder that keeps them ([`results`]), what is shown of them ([`report`]), loads of other tools ([`import`]),
 //! and verified load on an NVMe/TCP namespace, for tests ([`verified`]).
 //! Invariants: a result is a file before it is a report; percentiles come from merged histograms, never from averages of
@@ -11,6 +11,7 @@
 // A tool: threads, files and clocks of the standard library are what it is made of.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+pub mod agent;
 pub mod engine;
 pub mod error;
 pub mod import;

@@ -57,6 +57,15 @@ open loop, at random times; latency counts from when an operation should have co
     #[command(after_help = "Examples:
   basalt lab soak easy-run:4k-70-30 /dev/nvme1n1 --time 24h --destroy")]
     Soak(RunArgs),
+    /// Put load on disks for a lab on another machine, until Ctrl-C
+    #[command(after_help = "Examples:
+  basalt lab agent --key lab.key                                # on each client; the first makes the key, copy it to the others
+  basalt lab run easy-run nvme-tcp://10.0.0.1/NQN?nsid=1 nvme-tcp://10.0.0.1/NQN?nsid=2 \\
+      --agents client1:4490,client2:4490 --agent-key lab.key    # where the results are kept
+
+Disks are dealt to the agents in turn, and named as the agents see them. All begin together; there is one result, with merged
+histograms. Who has the key may read and write every disk that an agent can open.")]
+    Agent(AgentArgs),
     /// Go on with a run that was interrupted
     #[command(after_help = "Examples:\n  basalt lab resume lab-results/2026-11-22T08-30-05-easy-run")]
     Resume {
@@ -146,6 +155,9 @@ pub struct CommonArgs {
     /// Operations a second, in an open loop at random times, instead of the workload's arrivals
     #[arg(long, value_name = "IOPS")]
     pub rate: Option<f64>,
+    /// Each thread flushes after so many of its writes (fsync of files, FLUSH, SYNCHRONIZE CACHE)
+    #[arg(long, value_name = "WRITES")]
+    pub flush_every: Option<u32>,
     /// End the run after the case in which more operations than this have failed
     #[arg(long, value_name = "N")]
     pub errors_max: Option<u64>,
@@ -164,6 +176,12 @@ pub struct CommonArgs {
     /// Operations that the native engine hands to the kernel with one call, at most: more save processor time, one keeps the disk busier
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub batch: u32,
+    /// Machines that put the load on the disks instead of this one: each runs 'basalt lab agent'
+    #[arg(long, value_delimiter = ',', requires = "agent_key", value_name = "HOST:PORT,..")]
+    pub agents: Vec<String>,
+    /// The file of the key that the agents have
+    #[arg(long, value_name = "FILE")]
+    pub agent_key: Option<PathBuf>,
     /// Seed of everything drawn at random
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
@@ -173,6 +191,16 @@ pub struct CommonArgs {
     /// Where the folder of the run is made
     #[arg(long, default_value_os_t = results_folder(), value_name = "DIR")]
     pub results: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub struct AgentArgs {
+    /// Where labs connect
+    #[arg(long, default_value = lab::agent::LISTEN, value_name = "ADDRESS:PORT")]
+    pub listen: String,
+    /// The file of the key that labs have to prove; it is made when there is none
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
 }
 
 #[derive(Args, Debug)]

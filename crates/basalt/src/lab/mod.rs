@@ -12,11 +12,12 @@ mod live;
 use crate::client::Failure;
 use crate::output::{Output, Page};
 use crate::table::Rows;
-use args::{CommonArgs, CompareArgs, EngineArg, LabCommand, Prepare, RunArgs, SpacingArg, StudyArgs, WorkingSet};
+use args::{AgentArgs, CommonArgs, CompareArgs, EngineArg, LabCommand, Prepare, RunArgs, SpacingArg, StudyArgs, WorkingSet};
 use case_name::case_name;
 use daemon::Target;
 use follow::Follower;
 use lab::LabError;
+use lab::agent::{key::AgentKey, serve::serve};
 use lab::engine::Fill;
 use lab::engine::open::{EngineKind, System};
 use lab::report::figures::percentile_us;
@@ -31,6 +32,9 @@ use studies::model::cluster::Cluster;
 use studies::{ModelledClusters, study};
 
 type Done = Result<(), Failure>;
+
+/// Threads of an agent, unless something else is said.
+const AGENT_WORKERS: usize = 4;
 
 /// Does what the command line says.
 pub fn run(command: LabCommand, api: &str, out: &Output) -> Done {
@@ -53,6 +57,7 @@ pub fn run(command: LabCommand, api: &str, out: &Output) -> Done {
         }
         LabCommand::Sweep(args) => Bench { api, out }.single(&args.run, RunKind::Sweep, |config| config.sweep = args.over),
         LabCommand::Compare(args) => Bench { api, out }.compare(&args),
+        LabCommand::Agent(args) => agent(&args),
         LabCommand::Resume { folder, destroy } => {
             let folder = Folder::open(&folder)?;
             let mut follow = Follower::new(out.is_data(), Target::of(api)).live(&folder.record()?.title);
@@ -99,6 +104,9 @@ fn workloads(name: &str, common: &CommonArgs) -> Result<Profile, Failure> {
             Some(WorkingSet::Bytes(bytes)) => (1.0, Some(bytes)),
         };
         w.verify |= common.verify;
+        if let Some(every) = common.flush_every {
+            w.streams.iter_mut().filter(|s| s.reads + s.trims < 1.0).for_each(|s| s.flush_every = every);
+        }
         if let Some(iops) = common.rate {
             let spacing = match w.arrivals {
                 Arrivals::Open { spacing, .. } => spacing,
@@ -143,11 +151,27 @@ fn system(name: &str, disks: &[String], engine: EngineArg, common: &CommonArgs) 
     System {
         name: name.into(),
         engine,
-        workers: common.workers.unwrap_or(system.workers),
+        // An agent takes no more than it has processors.
+        workers: common.workers.unwrap_or(if common.agents.is_empty() { system.workers } else { AGENT_WORKERS }),
+        agents: common.agents.clone(),
+        agent_key: common.agent_key.clone(),
         spin: common.spin,
         batch: common.batch,
         ..system
     }
+}
+
+/// Serves labs until it is killed.
+fn agent(args: &AgentArgs) -> Done {
+    let (key, made) = AgentKey::load_or_make(&args.key)?;
+    let listening = std::net::TcpListener::bind(&args.listen).and_then(|listener| Ok((listener.local_addr()?, listener)));
+    let (address, listener) = listening
+        .map_err(|e| Failure::Local(format!("{}: cannot listen there: {e}; name another with --listen ADDRESS:PORT", args.listen)))?;
+    if made {
+        eprintln!("{}: a new key; copy this file to the lab and to the other agents", args.key.display());
+    }
+    println!("listening on {address}");
+    serve(&listener, &key, |line| eprintln!("{line}"))
 }
 
 /// What measuring commands share.
@@ -347,7 +371,7 @@ fn summary(m: &Measured) -> serde_json::Value {
     let us = |p: f64| percentile_us(&all.latency, p);
     json!({
         "labels": m.labels, "engine": m.engine, "workload": m.workload.name, "measured_s": m.measured_s, "iops": m.iops(), "mib_s": m.mib_s(),
-        "reads": m.reads.operations, "writes": m.writes.operations, "trims": m.trims.operations, "errors": all.errors,
+        "reads": m.reads.operations, "writes": m.writes.operations, "trims": m.trims.operations, "flushes": m.flushes.operations, "errors": all.errors,
         "mean_us": all.latency.mean_ns() / 1e3, "p50_us": us(50.0), "p95_us": us(95.0), "p99_us": us(99.0), "p99_9_us": us(99.9),
         "p99_99_us": us(99.99), "max_us": all.latency.max_ns() as f64 / 1e3,
         "client_cores": m.client_cpu_s / m.measured_s.max(1e-9), "target_cores": m.target_cpu_s.map(|s| s / m.measured_s.max(1e-9)),

@@ -20,6 +20,7 @@ mod io_commands;
 mod iscsi;
 mod kill_restart;
 mod lab;
+mod lab_agents;
 mod mirrors;
 mod output;
 mod pdu;

@@ -15,6 +15,9 @@ use format::scsi::{BlockRange, CacheRange, Cdb, Command};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+/// Makes all that was written durable.
+const ALL_OF_THE_CACHE: Command = Command::SynchronizeCache(CacheRange { lba: 0, blocks: 0, immediate: false });
+
 /// Bound on a connection and its login.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bound on a command of the blocking calls.
@@ -169,6 +172,10 @@ impl Unit {
         let cdb = Command::Unmap { list_length: list.len() as u16 }.to_cdb();
         self.connection.submit(self.task(tag, cdb, Payload::Out(list)))
     }
+    /// Queues a SYNCHRONIZE CACHE of all that was written.
+    pub fn submit_flush(&mut self, tag: u64) -> Result<(), Error> {
+        self.connection.submit(self.task(tag, ALL_OF_THE_CACHE.to_cdb(), Payload::None))
+    }
     /// The next command that has ended. One that met a unit attention is sent again.
     pub fn pop(&mut self) -> Result<Option<UnitDone>, Error> {
         while let Some(done) = self.connection.pop() {
@@ -217,8 +224,7 @@ impl Unit {
     }
     /// Makes all that was written durable.
     pub fn flush(&mut self) -> Result<(), Error> {
-        let all = CacheRange { lba: 0, blocks: 0, immediate: false };
-        self.ask("SYNCHRONIZE CACHE", Command::SynchronizeCache(all), 0).map(drop)
+        self.ask("SYNCHRONIZE CACHE", ALL_OF_THE_CACHE, 0).map(drop)
     }
     /// Does any command, with unit attentions passed over; the data that came, or was sent.
     pub fn command(&mut self, what: &'static str, cdb: Cdb, payload: Payload) -> Result<Vec<u8>, Error> {

@@ -170,6 +170,9 @@ pub fn job_file(job: &Job, disks: &[(PathBuf, u64)]) -> Result<String, LabError>
     if s.align_bytes > 0 {
         set("blockalign", s.align_bytes.to_string());
     }
+    if s.flush_every > 0 {
+        set("fdatasync", s.flush_every.to_string());
+    }
     set("iodepth", w.depth.to_string());
     let per_disk = |iops: f64| format!("{:.0}", (iops / disks.len() as f64).max(1.0));
     match w.arrivals {
@@ -214,6 +217,18 @@ fn figures(answer: &Value, kind: &str) -> Result<Figures, LabError> {
     Ok(f)
 }
 
+/// What fio counted of flushes.
+fn flushes(answer: &Value) -> Figures {
+    let mut f = Figures::default();
+    for sync in answer["jobs"].as_array().map_or(&[][..], Vec::as_slice).iter().map(|job| &job["sync"]) {
+        f.operations += sync["total_ios"].as_u64().unwrap_or(0);
+        for (ns, n) in sync["lat_ns"]["bins"].as_object().into_iter().flatten().take(BINS_MAX) {
+            f.latency.record_n(ns.parse().unwrap_or(0), n.as_u64().unwrap_or(0));
+        }
+    }
+    f
+}
+
 impl Engine for Fio {
     fn name(&self) -> &'static str {
         NAME
@@ -248,6 +263,7 @@ impl Engine for Fio {
         let began = SystemTime::now() + job.warm_up;
         let answer = self.execute(&job_file(job, &self.disks)?, watch)?;
         let (reads, writes) = (figures(&answer, "read")?, figures(&answer, "write")?);
+        let flushes = if job.workload.flushes() { flushes(&answer) } else { Figures::default() };
         let jobs = answer["jobs"].as_array().map_or(&[][..], Vec::as_slice);
         if let Some(error) = jobs.iter().filter_map(|j| j["error"].as_i64()).find(|e| *e != 0) {
             return Err(failed(format!("fio gave up with error {error} ({})", std::io::Error::from_raw_os_error(error as i32))));
@@ -285,6 +301,8 @@ impl Engine for Fio {
             carried: 0,
             waiting: 0,
             noise: None,
+            clients: Vec::new(),
+            flushes,
         })
     }
 }

@@ -92,6 +92,9 @@ impl RemoteQueue for Unit {
     fn submit_trim(&mut self, tag: u64, offset: u64, len: u64) -> Result<(), Error> {
         self.submit_unmap(tag, offset, len)
     }
+    fn submit_flush(&mut self, tag: u64) -> Result<(), Error> {
+        Unit::submit_flush(self, tag)
+    }
     fn poll(&mut self) -> Result<(), Error> {
         Unit::poll(self, Duration::ZERO)
     }

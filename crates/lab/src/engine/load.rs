@@ -5,7 +5,7 @@
 //!  closed:   a slot that is free        limited: and the pace allows       open: and an arrival is due (its time is the start)
 //! ```
 //!
-//! Invariants: at most one operation a slot; an open loop's arrivals are never dropped while the load runs: those that find no slot wait, and
+//! Invariants: at most one operation a slot; a flush comes after the write that it is for has ended, and before its slot does anything else; an open loop's arrivals are never dropped while the load runs: those that find no slot wait, and
 //! their waiting counts; nothing is started after the window.
 //! Never: reads a clock, does I/O, allocates for an operation.
 
@@ -69,12 +69,15 @@ pub struct Issue {
     pub disk: usize,
     /// What to do.
     pub op: Operation,
+    /// Instead of it: a flush, after this write of the same slot.
+    pub flush: bool,
 }
 
 #[derive(Clone, Copy)]
 struct Flight {
     op: Operation,
     began_ns: u64,
+    flush: bool,
 }
 
 /// What is left of a disk to be filled.
@@ -114,6 +117,12 @@ pub struct Load {
     window: Window,
     /// Of a limited loop: when the next operation may start, and the gap.
     pace: Option<(f64, f64)>,
+    /// Writes between two flushes, by stream; 0: never.
+    flush_every: Vec<u32>,
+    /// Writes since the last flush, by slot.
+    unflushed: Vec<u32>,
+    /// Slots that flush before anything else, with the write that was last.
+    flushes: Vec<(usize, Operation)>,
     /// Of an open loop: operations that should have come before the measurement and ended in it.
     carried: u64,
     /// What was counted.
@@ -151,7 +160,21 @@ impl Load {
             _ => None,
         };
         let recorder = Recorder::new(window, workload.streams.len());
-        Load { lanes, slots: vec![None; slots], slot_lane, turn: 0, in_flight: 0, window, pace, carried: 0, recorder }
+        let flush_every = workload.streams.iter().map(|s| s.flush_every).collect();
+        Load {
+            lanes,
+            slots: vec![None; slots],
+            slot_lane,
+            turn: 0,
+            in_flight: 0,
+            window,
+            pace,
+            flush_every,
+            unflushed: vec![0; slots],
+            flushes: Vec::with_capacity(slots),
+            carried: 0,
+            recorder,
+        }
     }
 
     /// Writes the first bytes of disks, (disk, bytes) each, once: [`FILL_DEPTH`] operations of [`FILL_BYTES`] at a time.
@@ -169,7 +192,20 @@ impl Load {
         let lanes: Vec<Lane> = disks.iter().enumerate().map(lane).collect();
         let slot_lane = (0..lanes.len() * depth).map(|slot| slot / depth).collect();
         let slots = vec![None; lanes.len() * depth];
-        Load { lanes, slots, slot_lane, turn: 0, in_flight: 0, window, pace: None, carried: 0, recorder: Recorder::new(window, 1) }
+        Load {
+            lanes,
+            slots,
+            slot_lane,
+            turn: 0,
+            in_flight: 0,
+            window,
+            pace: None,
+            flush_every: vec![0],
+            unflushed: Vec::new(),
+            flushes: Vec::new(),
+            carried: 0,
+            recorder: Recorder::new(window, 1),
+        }
     }
 
     /// Slots of this worker: operations that can be under way.
@@ -194,6 +230,12 @@ impl Load {
     pub fn next(&mut self, now_ns: u64) -> Option<Issue> {
         if self.over(now_ns) {
             return None;
+        }
+        if let Some((slot, op)) = self.flushes.pop() {
+            self.slots[slot] = Some(Flight { op, began_ns: now_ns, flush: true });
+            self.in_flight += 1;
+            let lane = self.slot_lane[slot];
+            return Some(Issue { slot, lane, disk: self.lanes[lane].disk, op, flush: true });
         }
         if let Some((next_ns, _)) = self.pace
             && (now_ns as f64) < next_ns
@@ -222,12 +264,12 @@ impl Load {
                 None if lane.threads.len() == 1 => lane.threads[0].next_operation(),
                 None => lane.threads[slot - lane.first_slot].next_operation(),
             };
-            self.slots[slot] = Some(Flight { op, began_ns });
+            self.slots[slot] = Some(Flight { op, began_ns, flush: false });
             self.in_flight += 1;
             if let Some((next_ns, gap_ns)) = &mut self.pace {
                 *next_ns = next_ns.max(now_ns as f64 - CATCH_UP_NS) + *gap_ns;
             }
-            return Some(Issue { slot, lane: number, disk: lane.disk, op });
+            return Some(Issue { slot, lane: number, disk: lane.disk, op, flush: false });
         }
         None
     }
@@ -236,13 +278,30 @@ impl Load {
     pub fn wake_at_ns(&self) -> Option<u64> {
         let has_room = |l: &&Lane| !l.free.is_empty();
         let arrivals = self.lanes.iter().filter(has_room).filter_map(|l| l.schedule.as_ref()).map(Schedule::at_ns);
+        if !self.flushes.is_empty() {
+            return Some(0);
+        }
         let paced = self.pace.filter(|_| self.in_flight < self.slots.len()).map(|(next_ns, _)| next_ns.ceil() as u64);
         arrivals.chain(paced).min()
     }
 
-    /// What a slot is doing.
+    /// What a slot is doing; of one that flushes, nothing.
     pub fn operation(&self, slot: usize) -> Option<&Operation> {
-        self.slots[slot].as_ref().map(|f| &f.op)
+        self.slots[slot].as_ref().filter(|f| !f.flush).map(|f| &f.op)
+    }
+
+    /// Whether the thread of a slot flushes now, after this write.
+    fn flushes_after(&mut self, slot: usize, op: &Operation) -> bool {
+        let every = self.flush_every[op.stream];
+        if every == 0 || op.kind != IoClass::Write {
+            return false;
+        }
+        self.unflushed[slot] += 1;
+        let due = self.unflushed[slot] >= every;
+        if due {
+            self.unflushed[slot] = 0;
+        }
+        due
     }
 
     /// An operation has ended. Call [`Recorder::roll`] for this time before.
@@ -250,7 +309,16 @@ impl Load {
     pub fn done(&mut self, slot: usize, now_ns: u64, good: bool) {
         let flight = self.slots[slot].take().expect("an operation ends once");
         self.in_flight -= 1;
-        self.lanes[self.slot_lane[slot]].free.push(slot);
+        if flight.flush {
+            self.lanes[self.slot_lane[slot]].free.push(slot);
+            self.recorder.record_flush(now_ns, now_ns.saturating_sub(flight.began_ns), good);
+            return;
+        }
+        if good && self.flushes_after(slot, &flight.op) {
+            self.flushes.push((slot, flight.op));
+        } else {
+            self.lanes[self.slot_lane[slot]].free.push(slot);
+        }
         if now_ns < self.window.to_ns {
             let latency = now_ns.saturating_sub(flight.began_ns);
             if good && flight.began_ns < self.window.from_ns && now_ns >= self.window.from_ns {

@@ -179,3 +179,29 @@ fn an_open_loop_with_one_slot_counts_the_wait_for_it() {
     let mean = load.recorder.kinds[0].latency.mean_ns();
     assert!((mean / 150_000.0 - 1.0).abs() < 0.02, "{mean}");
 }
+
+#[test]
+fn a_flush_follows_its_write_in_the_same_slot_and_is_in_no_rate() {
+    let mut w = Workload { arrivals: Arrivals::Closed, ..random_reads(3, Arrivals::Closed) };
+    (w.streams[0].reads, w.streams[0].flush_every) = (0.5, 2);
+    let plans = [AccessPlan::new(&w, "fake", 1 << 30).unwrap()];
+    let window = Window { from_ns: 0, to_ns: S };
+    let mut load = Load::new(&w, &plans, &[LanePart { disk: 0, first: 0, count: 3 }], 3, window);
+    let (mut writes, mut reads, mut flushes) = ([0u64; 3], 0u64, 0u64);
+    for now in 0..3000 {
+        while let Some(issue) = load.next(now) {
+            let unflushed = writes[issue.slot];
+            assert_eq!(issue.flush, unflushed == 2, "after every second write of a thread, and never else");
+            match (issue.flush, issue.op.kind) {
+                (true, _) => (writes[issue.slot], flushes) = (0, flushes + 1),
+                (false, IoClass::Write) => writes[issue.slot] += 1,
+                _ => reads += 1,
+            }
+        }
+        load.done((now % 3) as usize, now, true);
+    }
+    let r = &load.recorder;
+    assert!(flushes > 300 && r.flushes.operations.abs_diff(flushes) <= 3, "{flushes}");
+    assert!(r.kinds[0].operations.abs_diff(reads) <= 3 && r.kinds[1].operations.abs_diff(2 * flushes) <= 9);
+    assert_eq!(r.flushes.latency.count(), r.flushes.operations);
+}

@@ -4,6 +4,7 @@
 //! [`Watch::stopped`] says so, with what it has.
 //! Never: decides what is a good result.
 
+pub mod agents;
 pub mod fio;
 pub mod guard;
 pub mod iscsi;
@@ -22,10 +23,10 @@ use crate::measure::{Latency, Second, TargetSecond};
 use crate::results::Measured;
 use crate::workload::Workload;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One measurement that is wanted.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// The load.
     pub workload: Workload,
@@ -39,6 +40,10 @@ pub struct Job {
 
 /// Whom a long job reports to, and asks.
 pub trait Watch {
+    /// When the load begins: now, or later together with others. Asked once all is connected.
+    fn begin(&mut self) -> Instant {
+        Instant::now()
+    }
     /// A second has passed.
     fn second(&mut self, second: &Second);
     /// Latencies of the second that is reported next, from engines that have them.
@@ -73,7 +78,7 @@ pub enum Fill {
 
 /// Something that can put a load on disks it was made for.
 pub trait Engine {
-    /// Its name, as in reports: `native`, `nvme-tcp`, `iscsi`, `fio`, or that of a model.
+    /// Its name, as in reports: `native`, `nvme-tcp`, `iscsi`, `fio`, `agents`, or that of a model.
     fn name(&self) -> &'static str;
     /// The disks, as the user named them, with their sizes in bytes.
     fn disks(&self) -> Vec<(String, u64)>;

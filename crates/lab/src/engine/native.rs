@@ -244,6 +244,10 @@ impl Worker {
         let (slot, dev, op) = (&mut self.slots[issue.slot], &self.devices[issue.disk], issue.op);
         let cookie = (issue.slot as u64) << 8;
         (slot.parts_left, slot.failed) = (1, None);
+        if issue.flush {
+            rt.flush(&self.q, cookie, dev);
+            return;
+        }
         match op.kind {
             IoClass::Read => {
                 let parts = (op.bytes as usize).div_ceil(BUF_BYTES_MAX);
@@ -288,8 +292,8 @@ impl Worker {
                 slot.writes = bufs;
                 result
             }
-            Event::Discard { result } => result,
-            other => unreachable!("only reads, writes and discards are asked for, and {other:?} came"),
+            Event::Discard { result } | Event::Flush { result } => result,
+            other => unreachable!("only reads, writes, discards and flushes are asked for, and {other:?} came"),
         };
         slot.failed = slot.failed.or(result.err());
         slot.parts_left -= 1;

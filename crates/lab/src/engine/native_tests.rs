@@ -55,6 +55,22 @@ fn a_load_runs_on_a_file_and_its_seconds_add_up() {
 }
 
 #[test]
+fn a_load_that_flushes_counts_flushes_by_themselves() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = file(&dir, 16 << 20);
+    let mut w = mixed(4096, 0.0, 2);
+    (w.streams[0].flush_every, w.verify) = (4, true);
+    let m = engine.run(&job(w.clone(), 500), &mut Silent::default()).unwrap();
+    let (writes, flushes) = (m.writes.operations, m.flushes.operations);
+    assert!(flushes > 0 && writes.abs_diff(4 * flushes) <= 16, "{writes} writes, {flushes} flushes");
+    assert_eq!(m.total().operations, writes);
+    let measured = m.seconds.iter().filter(|s| s.at_s >= 0.0);
+    assert_eq!(measured.map(|s| s.reads + s.writes).sum::<u64>(), writes);
+    w.streams[0].reads = 1.0;
+    assert!(engine.admit(&w, false).unwrap_err().to_string().contains("nothing is written that could be flushed"));
+}
+
+#[test]
 fn filling_leaves_no_block_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
     let mut engine = file(&dir, (5 << 20) + 8192);

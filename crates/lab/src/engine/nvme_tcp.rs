@@ -7,7 +7,12 @@ use super::remote::{DiskShape, RemoteDisk, RemoteDone, RemoteEngine, RemoteOptio
 use crate::error::LabError;
 use format::nvme::StatusCode;
 use initiator::{Controller, ControllerOptions, Error, Io, IoQueue, Namespace, NamespaceFault};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Queues that were closed are gone on the controller's side within this.
+const QUEUES_GONE: Duration = Duration::from_secs(5);
+/// How often it is asked meanwhile.
+const QUEUES_GONE_POLL: Duration = Duration::from_millis(5);
 
 /// A namespace on the network.
 #[derive(Clone, Debug)]
@@ -76,6 +81,21 @@ fn shape(ns: &Namespace) -> DiskShape {
     }
 }
 
+impl NvmeDisk {
+    /// How many queues the controller grants. Those of a look at the disk that were just closed may not be gone yet on its side; it refuses meanwhile.
+    fn grant(&self, wanted: u16) -> Result<u16, Error> {
+        let since = Instant::now();
+        loop {
+            match self.controller.set_queues(wanted) {
+                Err(Error::Status { status, .. }) if status.code == StatusCode::COMMAND_SEQUENCE_ERROR && since.elapsed() < QUEUES_GONE => {
+                    std::thread::sleep(QUEUES_GONE_POLL);
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
 impl RemoteDisk for NvmeDisk {
     type Queue = IoQueue;
     const ENGINE: &'static str = "nvme-tcp";
@@ -89,7 +109,7 @@ impl RemoteDisk for NvmeDisk {
     fn open(&self, commands: &[usize]) -> Result<Vec<IoQueue>, LabError> {
         let wrong = |e: &Error| broken(Self::ENGINE, &self.name, e);
         let wanted = commands.len() as u16;
-        let granted = self.controller.set_queues(wanted).map_err(|e| wrong(&e))?;
+        let granted = self.grant(wanted).map_err(|e| wrong(&e))?;
         if granted < wanted {
             let problem = format!("the controller grants {granted} queues, and {wanted} are needed: use fewer --workers");
             return Err(LabError::Disk { disk: self.name.clone(), problem });
@@ -117,6 +137,9 @@ impl RemoteQueue for IoQueue {
     }
     fn submit_trim(&mut self, tag: u64, offset: u64, len: u64) -> Result<(), Error> {
         self.submit(tag, Io::Deallocate(vec![(offset, len)]))
+    }
+    fn submit_flush(&mut self, tag: u64) -> Result<(), Error> {
+        self.submit(tag, Io::Flush)
     }
     fn poll(&mut self) -> Result<(), Error> {
         IoQueue::poll(self, Duration::ZERO)

@@ -4,6 +4,7 @@
 //! Never: writes; knows a model: what is modelled is opened by whoever brings the models ([`Models`]).
 
 use super::Engine;
+use super::agents::Agents;
 use super::fio::Fio;
 use super::iscsi::Iscsi;
 use super::iscsi_address;
@@ -12,6 +13,7 @@ use super::nvme_address::SCHEME;
 use super::nvme_tcp::NvmeTcp;
 use super::remote::RemoteOptions;
 use super::verify::Ledgers;
+use crate::agent::AGENTS_MAX;
 use crate::error::LabError;
 use base::ByteSize;
 use serde::{Deserialize, Serialize};
@@ -61,6 +63,12 @@ pub struct System {
     /// Operations that the native engine hands to the kernel with one call, at most.
     #[serde(default = "batch")]
     pub batch: u32,
+    /// Agents that drive the disks instead of this machine, as HOST:PORT; disks are dealt to them in turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<String>,
+    /// The file of the key that the agents have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_key: Option<PathBuf>,
     /// Instead of disks: a model, in virtual time, as whoever opens it describes it ([`Models`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulate: Option<toml::Table>,
@@ -99,7 +107,17 @@ pub fn workers() -> usize {
 impl System {
     /// Through what suits the disks.
     pub fn of(disks: Vec<String>) -> System {
-        System { name: a(), engine: EngineKind::Auto, disks, workers: workers(), spin: false, batch: BATCH, simulate: None }
+        System {
+            name: a(),
+            engine: EngineKind::Auto,
+            disks,
+            workers: workers(),
+            spin: false,
+            batch: BATCH,
+            agents: Vec::new(),
+            agent_key: None,
+            simulate: None,
+        }
     }
 
     /// Whether it makes sense.
@@ -108,7 +126,11 @@ impl System {
             Err(LabError::Workload { place: format!("system {}: {key}", self.name), problem: problem.to_owned() })
         };
         if self.simulate.is_some() {
-            return if self.disks.is_empty() { Ok(()) } else { wrong("disks", "a modelled cluster has disks of its own: name none") };
+            return match (self.disks.is_empty(), self.agents.is_empty()) {
+                (true, true) => Ok(()),
+                (true, false) => wrong("agents", "a modelled cluster runs on this machine: name no agents"),
+                (false, _) => wrong("disks", "a modelled cluster has disks of its own: name none"),
+            };
         }
         if self.disks.is_empty() || self.disks.len() > DISKS_MAX {
             return wrong(
@@ -122,7 +144,25 @@ impl System {
         if self.batch == 0 || self.batch > BATCH_MAX {
             return wrong("batch", "1 to 1024 operations handed over with one call");
         }
-        Ok(())
+        self.check_agents()
+    }
+
+    fn check_agents(&self) -> Result<(), LabError> {
+        let wrong = |problem: &str| Err(LabError::Workload { place: format!("system {}: agents", self.name), problem: problem.to_owned() });
+        let mut names: Vec<&String> = self.agents.iter().collect();
+        names.sort_unstable();
+        names.dedup();
+        match self.agents.len() {
+            0 => Ok(()),
+            n if n > AGENTS_MAX => wrong("a system has at most 64 agents"),
+            n if names.len() < n => wrong("an agent is named twice: each works for one lab at a time, so name it once"),
+            n if self.disks.len() < n => wrong(
+                "there are more agents than disks, and each drives at least one: name a disk for each, the same one several times if all are to use it",
+            ),
+            _ if self.engine == EngineKind::Fio => wrong("fio does not begin together with others: use another engine"),
+            _ if self.agent_key.is_none() => wrong("agents need their key: name its file with --agent-key"),
+            _ => Ok(()),
+        }
     }
 
     /// Opens it. `destroy`: the user said that what the disks hold may be lost. `seed` is for `models`. `ledgers`: what the disks of this run hold.
@@ -130,6 +170,9 @@ impl System {
         self.check()?;
         if let Some(model) = &self.simulate {
             return models.open(&self.name, model, seed);
+        }
+        if !self.agents.is_empty() {
+            return Ok(Box::new(Agents::connect(self, destroy, seed)?));
         }
         let [remote, units] = [SCHEME, iscsi_address::SCHEME].map(|s| self.disks.iter().filter(|d| d.starts_with(s)).count());
         let options = RemoteOptions { workers: self.workers, destroy, spin: self.spin };

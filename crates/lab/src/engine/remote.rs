@@ -30,6 +30,9 @@ const SAMPLES: u64 = 128;
 /// Number of a part in the tag of its command: an operation of 16 MiB goes out in parts of at least 4 KiB.
 const PARTS_MASK: u64 = (1 << 14) - 1;
 
+/// Instead of a kind in the tag of a command.
+const FLUSH: u64 = 3;
+
 /// How it is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteOptions {
@@ -77,6 +80,8 @@ pub trait RemoteQueue: Send + Sized {
     fn submit_write(&mut self, tag: u64, offset: u64, data: Vec<u8>) -> Result<(), Error>;
     /// A trim.
     fn submit_trim(&mut self, tag: u64, offset: u64, len: u64) -> Result<(), Error>;
+    /// A flush: all that was written before is durable.
+    fn submit_flush(&mut self, tag: u64) -> Result<(), Error>;
     /// Sends and receives what can be at once.
     fn poll(&mut self) -> Result<(), Error>;
     /// The next command that has ended.
@@ -366,6 +371,10 @@ impl<Q: RemoteQueue> Worker<Q> {
 
     fn start(&mut self, issue: Issue) -> Result<(), Error> {
         let (queue, op) = (&mut self.queues[issue.lane], issue.op);
+        if issue.flush {
+            self.slots[issue.slot] = OperationSlot { parts_left: 1, failed: false };
+            return queue.submit_flush((issue.slot as u64) << 16 | FLUSH);
+        }
         let limit = queue.shape().transfer_bytes_max;
         let parts = if op.kind == IoClass::Discard { 1 } else { op.bytes.div_ceil(limit) };
         self.slots[issue.slot] = OperationSlot { parts_left: parts, failed: false };

@@ -18,6 +18,7 @@ use crate::results::{Measured, Verified};
 use crate::workload::generate::{AccessPlan, working_set_bytes};
 use crate::workload::{Data, Workload};
 use base::IoClass;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -25,6 +26,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How often the collector asks whether to stop.
 const COLLECTOR_WAIT: Duration = Duration::from_millis(50);
+/// How often a worker looks whether the load begins.
+const BEGIN_LOOK: Duration = Duration::from_micros(200);
+/// A worker that no collector waits for begins after this.
+const UNCOLLECTED: Duration = Duration::from_secs(10);
 /// Operations that fail one after the other before a worker gives up.
 const FAILURES_MAX: u32 = 1000;
 /// A worker waits at most so long before it looks at the clock, in nanoseconds.
@@ -32,6 +37,7 @@ pub const WORKER_WAIT_NS: u64 = 50_000_000;
 
 /// What a worker reports to the collector.
 enum Report {
+    Ready,
     Second(SecondPart),
     Ended(Box<Ended>),
 }
@@ -43,6 +49,31 @@ struct Ended {
     checked: Option<(Verified, Vec<String>)>,
     first_failure: Option<String>,
     problem: Option<String>,
+}
+
+/// When the load begins.
+#[derive(Default)]
+struct Begin {
+    at: OnceLock<Instant>,
+    /// A collector is there, which sets it.
+    collected: AtomicBool,
+}
+
+impl Begin {
+    /// Waits for it. Without a collector (an engine that could not start all of its workers) it is now, after a while.
+    fn wait(&self) -> Instant {
+        let since = Instant::now();
+        loop {
+            if let Some(at) = self.at.get() {
+                std::thread::sleep(at.saturating_duration_since(Instant::now()));
+                return *at;
+            }
+            if !self.collected.load(Relaxed) && since.elapsed() > UNCOLLECTED {
+                return *self.at.get_or_init(Instant::now);
+            }
+            std::thread::sleep(BEGIN_LOOK);
+        }
+    }
 }
 
 /// What a worker has: its part of the load and its line to the collector.
@@ -57,7 +88,8 @@ pub struct WorkerContext {
     /// Zeroes are written instead of data.
     pub zeroes: bool,
     check: Option<Checker>,
-    begin: Arc<OnceLock<Instant>>,
+    begin: Arc<Begin>,
+    begun: Cell<bool>,
     stop: Arc<AtomicBool>,
     reports: Sender<Report>,
     failures: u32,
@@ -66,10 +98,21 @@ pub struct WorkerContext {
 }
 
 impl WorkerContext {
-    /// Nanoseconds since the load began, which is when the first worker asked.
+    /// Nanoseconds since the load began. The first call waits until it begins, which is when all workers have called and the collector lets them.
     #[inline]
     pub fn now_ns(&self) -> u64 {
-        self.begin.get_or_init(Instant::now).elapsed().as_nanos() as u64
+        let begin = match self.begin.at.get() {
+            Some(at) if self.begun.get() => *at,
+            _ => self.wait_for_begin(),
+        };
+        begin.elapsed().as_nanos() as u64
+    }
+    #[cold]
+    fn wait_for_begin(&self) -> Instant {
+        let _ = self.reports.send(Report::Ready);
+        let at = self.begin.wait();
+        self.begun.set(true);
+        at
     }
     /// Slots of this worker.
     pub fn slots(&self) -> usize {
@@ -83,7 +126,7 @@ impl WorkerContext {
     #[inline]
     pub fn next(&mut self, now_ns: u64) -> Option<Issue> {
         let issue = self.load.next(now_ns)?;
-        if let Some(check) = &mut self.check {
+        if let Some(check) = self.check.as_mut().filter(|_| !issue.flush) {
             check.begin(issue.slot, issue.disk, &issue.op);
         }
         Some(issue)
@@ -109,8 +152,9 @@ impl WorkerContext {
     #[inline]
     pub fn done(&mut self, slot: usize, now_ns: u64, result: Result<(), impl FnOnce() -> String>) {
         self.roll(now_ns);
+        let flushed = self.load.operation(slot).is_none();
         self.load.done(slot, now_ns, result.is_ok());
-        if let Some(check) = &mut self.check
+        if let Some(check) = self.check.as_mut().filter(|_| !flushed)
             && !check.end(slot, result.is_ok())
         {
             // Wrong data is the end of it: nothing that is measured from now on would mean anything.
@@ -157,7 +201,7 @@ impl WorkerContext {
             let _ = self.reports.send(Report::Second(part));
         }
     }
-    /// What a slot is doing.
+    /// What a slot is doing; of one that flushes, nothing.
     pub fn operation(&self, slot: usize) -> Option<&crate::workload::generate::Operation> {
         self.load.operation(slot)
     }
@@ -193,7 +237,7 @@ pub struct Collector {
     engine: &'static str,
     workers: usize,
     window: Window,
-    begin: Arc<OnceLock<Instant>>,
+    begin: Arc<Begin>,
     stop: Arc<AtomicBool>,
     reports: Receiver<Report>,
 }
@@ -247,7 +291,7 @@ impl Workers {
         check: Option<&Checking>,
     ) -> Workers {
         let (sender, reports) = channel();
-        let (begin, stop) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
+        let (begin, stop) = (Arc::new(Begin::default()), Arc::new(AtomicBool::new(false)));
         let workers = loads.len();
         let context = |(number, load): (usize, Load)| WorkerContext {
             check: check.map(|c| Checker::new(c, load.slots(), zeroes)),
@@ -257,6 +301,7 @@ impl Workers {
             seed,
             zeroes,
             begin: Arc::clone(&begin),
+            begun: Cell::new(false),
             stop: Arc::clone(&stop),
             reports: sender.clone(),
             failures: 0,
@@ -286,7 +331,7 @@ struct Gathered {
 
 impl Collector {
     fn now_ns(&self) -> u64 {
-        self.begin.get().map_or(0, |b| b.elapsed().as_nanos() as u64)
+        self.begin.at.get().map_or(0, |b| b.elapsed().as_nanos() as u64)
     }
 
     fn gather(&self, watch: &mut dyn Watch, each: &mut dyn FnMut(&Second, &mut dyn Watch)) -> Gathered {
@@ -304,15 +349,20 @@ impl Collector {
             target_cpu_s: None,
             ended_ns: 0,
         };
-        let mut ended = 0;
+        let (mut ready, mut ended) = (0, 0);
+        self.begin.collected.store(true, Relaxed);
         let (mut at_first, mut at_last) = (None, None);
         while ended < self.workers {
-            let now = self.now_ns();
+            if ready + ended >= self.workers && self.begin.at.get().is_none() {
+                let at = watch.begin();
+                self.begin.at.get_or_init(|| at);
+            }
+            let (now, begun) = (self.now_ns(), self.begin.at.get().is_some());
             let sample = |watch: &mut dyn Watch| (cpu::own().as_secs_f64(), watch.target_cpu_s());
-            if now >= self.window.from_ns && at_first.is_none() {
+            if begun && now >= self.window.from_ns && at_first.is_none() {
                 at_first = Some(sample(watch));
             }
-            if now >= self.window.to_ns && at_last.is_none() {
+            if begun && now >= self.window.to_ns && at_last.is_none() {
                 at_last = Some(sample(watch));
             }
             let next = [self.window.from_ns, self.window.to_ns].into_iter().find(|&at| at > now).unwrap_or(u64::MAX);
@@ -325,6 +375,7 @@ impl Collector {
                         g.seconds.push(second);
                     }
                 }
+                Ok(Report::Ready) => ready += 1,
                 Ok(Report::Ended(e)) => {
                     ended += 1;
                     g.ended_ns = self.now_ns();
@@ -352,7 +403,8 @@ impl Collector {
         let first = at_first.unwrap_or(last);
         g.client_cpu_s = last.0 - first.0;
         g.target_cpu_s = last.1.zip(first.1).map(|(b, a)| b - a);
-        for second in merger.rest() {
+        for (second, latency) in merger.rest() {
+            watch.latencies(&latency);
             each(&second, watch);
             g.seconds.push(second);
         }
@@ -364,10 +416,11 @@ impl Collector {
         let began = SystemTime::now() + job.warm_up;
         let g = self.gather(watch, &mut |second, watch| watch.second(second));
         let measured_ns = g.ended_ns.min(self.window.to_ns).saturating_sub(self.window.from_ns);
-        let mut kinds: [Figures; 3] = Default::default();
+        let (mut kinds, mut flushes): ([Figures; 3], Figures) = Default::default();
         let w = &job.workload;
         let mut streams = if w.streams.len() > 1 { vec![Figures::default(); w.streams.len()] } else { Vec::new() };
         for r in &g.recorders {
+            flushes.merge(&r.flushes);
             kinds.iter_mut().zip(&r.kinds).chain(streams.iter_mut().zip(&r.streams)).for_each(|(all, one)| all.merge(one));
         }
         let [reads, writes, trims] = kinds;
@@ -413,6 +466,8 @@ impl Collector {
             carried: g.carried,
             waiting: g.waiting,
             noise: None,
+            clients: Vec::new(),
+            flushes,
         })
     }
 

@@ -297,7 +297,9 @@ impl Importer<'_> {
                 "loops" => "not taken over: a run goes for its time, over the disk again and again",
                 "rate" => "not taken over: a rate is in operations a second here; divide by the block size",
                 "thinktime" | "thinktime_blocks" => "not taken over: threads do not pause; a rate limit does the same for the storage",
-                "fsync" | "fdatasync" | "sync" | "end_fsync" => "not taken over: the lab sends no flushes",
+                "fsync" | "fdatasync" if g.value.parse::<u32>().is_ok() => continue,
+                "fsync" | "fdatasync" => "not taken over: a number of writes is expected",
+                "sync" | "end_fsync" => "not taken over: the lab flushes after a number of writes (fsync=N) only",
                 "io_size" | "number_ios" => "not taken over: a run ends after its time",
                 "startdelay" => "not taken over: all begins at once, after the warm-up",
                 _ => "not taken over: the lab does not know this option",
@@ -411,12 +413,14 @@ impl Importer<'_> {
             },
         };
         let area = self.area(job);
+        let flush_every = self.flush_every(job);
         let stream = |name: &str, share: f64, sizes: &[Size], reads: f64, access: &Access| Stream {
             name: name.into(),
             share,
             sizes: sizes.to_vec(),
             reads,
             trims: kind.trims,
+            flush_every: if reads + kind.trims < 1.0 { flush_every } else { 0 },
             access: access.clone(),
             align_bytes,
             area,
@@ -431,6 +435,12 @@ impl Importer<'_> {
         } else {
             vec![stream("", 1.0, &sizes[other], kind.reads, &accesses[other])]
         })
+    }
+
+    /// Writes of a thread between two flushes; 0: it never flushes. The lab's flush is what fio's fdatasync is.
+    fn flush_every(&self, job: &Job) -> u32 {
+        let every = ["fsync", "fdatasync"].iter().find_map(|k| job.options.get(*k)?.value.parse().ok());
+        every.unwrap_or(0)
     }
 
     /// Sizes of reads and of writes.

@@ -175,6 +175,19 @@ fn the_size_of_a_fio_job_is_taken_over_in_bytes() {
 }
 
 #[test]
+fn a_fio_job_that_flushes_keeps_its_flushes() {
+    let of = |line: &str| {
+        let i = import(&format!("[a]\nrw=randwrite\n{line}\n"), "f", "f").unwrap();
+        (i.profile.workloads[0].streams[0].flush_every, i.remark_lines().join("\n"))
+    };
+    assert_eq!(of("fsync=32").0, 32);
+    let (every, said) = of("fdatasync=1");
+    assert!(every == 1 && !said.contains("fdatasync"), "{said}");
+    assert!(of("fsync=often").1.contains("a number of writes is expected"));
+    assert_eq!(import("[a]\nrw=randread\nfsync=1\n", "f", "f").unwrap().profile.workloads[0].streams[0].flush_every, 0);
+}
+
+#[test]
 fn equal_fio_jobs_on_several_devices_are_one_load_on_several_disks() {
     let text = "[global]\nrw=randrw\nrwmixread=70\nioengine=libaio\niodepth=9\n[job0]\nfilename=/dev/sda\n[job1]\nfilename=/dev/sdb\n";
     let i = import(text, "f", "f").unwrap();

@@ -493,7 +493,7 @@ impl Importer<'_> {
         };
         self.hits(wd, parsed, &mut access);
         let area = self.area(wd, parsed);
-        Ok(Stream { name: wd.name.clone(), share, sizes, reads, trims: 0.0, access, align_bytes: 0, area })
+        Ok(Stream { name: wd.name.clone(), share, sizes, reads, trims: 0.0, flush_every: 0, access, align_bytes: 0, area })
     }
 
     /// One size, a mix (size, percent, ...) or a range (smallest, largest, step).

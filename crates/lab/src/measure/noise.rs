@@ -97,6 +97,8 @@ struct ProcessTime {
     /// Of its children that have ended.
     children: u64,
     kernel: bool,
+    /// When it began, in ticks since the machine did: with its number it is one process. Its name may change, as those of kernel workers do.
+    began: u64,
 }
 
 /// The counters of the machine at one moment.
@@ -127,7 +129,7 @@ impl Snapshot {
         let cores = |ticks: u64| ticks as f64 / TICKS_S / seconds.max(1e-9);
         let own = std::process::id();
         let used = |pid: u32, p: &ProcessTime| {
-            let before = self.processes.get(&pid).filter(|b| b.name == p.name);
+            let before = self.processes.get(&pid).filter(|b| b.began == p.began);
             (p.ticks.saturating_sub(before.map_or(0, |b| b.ticks)), p.children.saturating_sub(before.map_or(p.children, |b| b.children)))
         };
         let (mut known, mut processes) = (0, Vec::new());
@@ -170,7 +172,7 @@ fn parse_machine(stat: &str) -> Option<(u32, u64, u64)> {
     (all.len() >= 4).then(|| (processors, all[0] + all[1] + all[2], all.get(7).copied().unwrap_or(0)))
 }
 
-/// Of proc(5)'s PID/stat: name, flags (field 9), utime, stime, cutime, cstime (14 to 17). The name may hold anything, even brackets.
+/// Of proc(5)'s PID/stat: name, flags (field 9), utime, stime, cutime, cstime (14 to 17), starttime (22). The name may hold anything, even brackets.
 fn parse_process(stat: &str) -> Option<ProcessTime> {
     let (head, rest) = stat.rsplit_once(')')?;
     let name = head.split_once('(')?.1.chars().filter(|c| !c.is_control()).collect();
@@ -181,6 +183,7 @@ fn parse_process(stat: &str) -> Option<ProcessTime> {
         ticks: number(14)? + number(15)?,
         children: number(16)? + number(17)?,
         kernel: number(9)? & KERNEL_THREAD != 0,
+        began: number(22)?,
     })
 }
 

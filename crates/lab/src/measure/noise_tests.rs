@@ -4,7 +4,7 @@ use std::process::{Child, Command};
 const STAT: &str = "cpu  1000 50 200 9000 10 5 7 30 0 0\ncpu0 500 25 100 4500 5 2 3 15 0 0\ncpu1 500 25 100 4500 5 3 4 15 0 0\nintr 1\n";
 
 fn process(name: &str, ticks: u64, kernel: bool) -> ProcessTime {
-    ProcessTime { name: name.into(), ticks, children: 0, kernel }
+    ProcessTime { name: name.into(), ticks, children: 0, kernel, began: 7 }
 }
 
 fn snapshot(at: Instant, worked: u64, steal: u64, processes: &[(u32, ProcessTime)]) -> Snapshot {
@@ -16,7 +16,7 @@ fn the_counters_of_the_kernel_are_read() {
     assert_eq!(parse_machine(STAT), Some((2, 1250, 30)));
     assert_eq!(parse_machine("cpu  1 2\n"), None);
     let p = parse_process("12 (a) b (c) S 1 12 12 0 -1 2097216 100 0 0 0 250 150 7 8 20 0 1 0 100 0 0").unwrap();
-    assert_eq!(p, ProcessTime { name: "a) b (c".into(), ticks: 400, children: 15, kernel: true });
+    assert_eq!(p, ProcessTime { name: "a) b (c".into(), ticks: 400, children: 15, kernel: true, began: 100 });
     assert!(parse_process("12 (x) S 1").is_none());
 }
 
@@ -24,11 +24,12 @@ fn the_counters_of_the_kernel_are_read() {
 fn time_of_client_target_and_kernel_is_not_that_of_others() {
     let (begin, own) = (Instant::now(), std::process::id());
     let (target, other) = (own + 1, own + 2);
-    let a = [(own, process("lab", 100, false)), (target, process("daemon", 100, false)), (3, process("kworker", 10, true))];
+    let a = [(own, process("lab", 100, false)), (target, process("daemon", 100, false)), (3, process("kworker/0:1", 5010, true))];
     let b = [
         (own, process("lab", 180, false)),
         (target, process("daemon", 150, false)),
-        (3, process("kworker", 20, true)),
+        // A kernel worker is called by what it did last: its time is still what it used since.
+        (3, process("kworker/0:1-events", 5020, true)),
         (other, process("rustc", 60, false)),
     ];
     let end = begin + Duration::from_secs(1);
@@ -37,6 +38,10 @@ fn time_of_client_target_and_kernel_is_not_that_of_others() {
     assert_eq!(noise.processes, [("rustc".to_owned(), 0.6)]);
     let problem = noise.problem().unwrap();
     assert!(problem.contains("0.6 of 2 processors") && problem.contains("rustc 0.6"), "{problem}");
+    // Another process under the number of one that has ended: all of its time is new.
+    let mut again = b.clone();
+    again[1].1.began = 9;
+    assert!((snapshot(begin, 1000, 0, &a).noise(&snapshot(end, 1300, 0, &again), Some(target)).others - 0.6).abs() < 1e-9);
     // The same machine without the compiler is quiet.
     let quiet = snapshot(begin, 1000, 0, &a).noise(&snapshot(end, 1145, 3, &b[..3]), Some(target));
     assert_eq!(quiet.problem(), None, "{quiet:?}");

@@ -84,6 +84,8 @@ pub struct Recorder {
     window: Window,
     /// Reads, writes, trims.
     pub kinds: [Figures; 3],
+    /// Flushes: in no second, and no part of other figures.
+    pub flushes: Figures,
     /// Each stream, when there are several.
     pub streams: Vec<Figures>,
     second: SecondPart,
@@ -96,7 +98,7 @@ impl Recorder {
         let first = window.second(0);
         let second_ends_ns = (window.from_ns as i64 + (first + 1) * SECOND_NS as i64) as u64;
         let streams = if streams > 1 { vec![Figures::default(); streams] } else { Vec::new() };
-        Recorder { window, kinds: Default::default(), streams, second: SecondPart::new(first), second_ends_ns }
+        Recorder { window, kinds: Default::default(), flushes: Figures::default(), streams, second: SecondPart::new(first), second_ends_ns }
     }
 
     /// Counts an operation that ended at `now_ns`.
@@ -129,6 +131,19 @@ impl Recorder {
                 figures.bytes += bytes;
                 figures.latency.record(latency_ns);
             }
+        }
+    }
+
+    /// Counts a flush that ended at `now_ns`.
+    pub fn record_flush(&mut self, now_ns: u64, latency_ns: u64, good: bool) {
+        if now_ns < self.window.from_ns || now_ns >= self.window.to_ns {
+            return;
+        }
+        if good {
+            self.flushes.operations += 1;
+            self.flushes.latency.record(latency_ns);
+        } else {
+            self.flushes.errors += 1;
         }
     }
 
@@ -190,9 +205,9 @@ impl Merger {
         None
     }
 
-    /// What is left at the end, in order: seconds that not every thread saw to their end.
-    pub fn rest(self) -> impl Iterator<Item = Second> {
-        self.open.into_values().map(|(_, all)| all.second())
+    /// What is left at the end, in order, with its latencies: seconds that not every thread saw to their end.
+    pub fn rest(self) -> impl Iterator<Item = (Second, Latency)> {
+        self.open.into_values().map(|(_, all)| (all.second(), all.latency))
     }
 }
 

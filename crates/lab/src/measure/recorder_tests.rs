@@ -21,7 +21,7 @@ fn only_the_window_counts_and_seconds_add_up() {
         }
     }
     recorders.iter_mut().filter_map(Recorder::last).for_each(|p| seconds.extend(merger.take(p)));
-    seconds.extend(merger.rest());
+    seconds.extend(merger.rest().map(|(second, _)| second));
     assert_eq!(seconds.iter().map(|s| s.at_s).collect::<Vec<_>>(), [-2.0, -1.0, 0.0, 1.0, 2.0]);
     let measured: Vec<_> = seconds.iter().filter(|s| s.at_s >= 0.0).collect();
     assert_eq!(measured.iter().map(|s| s.reads).sum::<u64>(), 29);

@@ -34,6 +34,7 @@ pub fn caveats(run: &Loaded, cases: &[Case]) -> Vec<String> {
     list.extend(wrong_data(cases));
     list.extend(failed(run, cases));
     list.extend(missing(run, cases));
+    list.extend(unwritten(run));
     list.extend(noise(run, cases));
     list.extend(short(run, cases));
     list.extend(collapsed(run, cases));
@@ -72,6 +73,14 @@ fn failed(run: &Loaded, cases: &[Case]) -> Option<String> {
     ))
 }
 
+fn unwritten(run: &Loaded) -> Option<String> {
+    let share = run.record.unwritten?;
+    Some(format!(
+        "{} of what could be read was never written when the run began. Storage answers such reads without its drives: figures of reads are not those of data.",
+        percent(share)
+    ))
+}
+
 fn missing(run: &Loaded, cases: &[Case]) -> Vec<String> {
     let mut list = Vec::new();
     // A case that was cut short is measured again when the run goes on.
@@ -94,7 +103,12 @@ fn missing(run: &Loaded, cases: &[Case]) -> Vec<String> {
 
 fn noise(run: &Loaded, cases: &[Case]) -> Option<String> {
     let around: Vec<String> = run.record.noise.iter().filter_map(Noise::problem).collect();
-    let busy = |(_, m): &(usize, Measured)| m.noise.as_ref().and_then(Noise::problem);
+    let of_clients = |m: &Measured| {
+        let each = m.clients.iter().filter_map(|c| Some(format!("on {}, {}", c.name, c.noise.as_ref()?.problem()?)));
+        let all = each.collect::<Vec<_>>().join("; ");
+        (!all.is_empty()).then_some(all)
+    };
+    let busy = |(_, m): &(usize, Measured)| m.noise.as_ref().and_then(Noise::problem).or_else(|| of_clients(m));
     let during: Vec<(usize, String)> = run.cases.iter().enumerate().filter_map(|(i, c)| Some((i, busy(c)?))).collect();
     let words = |problem: &str, place: String| {
         format!(

@@ -53,6 +53,16 @@ fn failed_operations_are_counted_by_case_with_the_first_reason() {
 }
 
 #[test]
+fn reads_of_what_was_never_written_are_said_and_a_busy_client_is_named() {
+    let text = said(|r, _| r.unwritten = Some(0.97));
+    assert!(text.starts_with("97.0 % of what could be read was never written"), "{text}");
+    let (record, cases) = example::clients();
+    let text = warnings((record, cases)).join("\n");
+    assert!(text.contains("in every case: on client2:4490, other processes used 3.5 of 16 processors (backup 3.5)"), "{text}");
+    assert!(!text.contains("client1"), "{text}");
+}
+
+#[test]
 fn short_times_and_few_operations_are_said() {
     let text = said(|_, all| all[0].measured_s = 0.1);
     assert!(text.starts_with("Short: 0.100 s measured"), "{text}");

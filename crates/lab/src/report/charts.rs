@@ -124,7 +124,7 @@ fn shown<T>(all: Vec<T>, verdict: &[String], values: impl Fn(&T) -> &Vec<String>
 
 /// The charts of one case.
 pub fn case(m: &Measured, unit: LatencyUnit) -> Vec<Picture> {
-    let kinds = [("reads", &m.reads), ("writes", &m.writes), ("trims", &m.trims)];
+    let kinds = [("reads", &m.reads), ("writes", &m.writes), ("trims", &m.trims), ("flushes", &m.flushes)];
     let latencies: Vec<(String, Latency)> =
         kinds.iter().filter(|(_, f)| f.latency.count() > 0).map(|(n, f)| ((*n).to_string(), f.latency.clone())).collect();
     let mut list: Vec<Chart> = time(m, unit).into_iter().collect();

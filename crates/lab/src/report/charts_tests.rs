@@ -4,7 +4,6 @@ use super::*;
 use crate::report::chart::WIDE;
 use crate::report::example;
 use crate::results::Record;
-use crate::workload::{Arrivals, Spacing};
 use serde_json::Value as Json;
 
 fn overview_of((record, cases): (Record, Vec<Measured>)) -> (Vec<Picture>, Analysis) {
@@ -44,31 +43,9 @@ fn a_curve_after_nine_windows_of_a_maximum_still_shows_its_points() {
     assert!(curve["panels"][0]["series"].as_array().unwrap().iter().all(|s| s["points"].as_array().unwrap().len() == 10), "{curve}");
 }
 
-/// Cases as the cache-tier study has them: two drives, two rules, two bases, ten loads.
-fn tiers() -> (Record, Vec<Measured>) {
-    let mut cases = Vec::new();
-    for (cache, most) in [("NAND", 300e3), ("Optane", 450e3)] {
-        for (rules, base) in
-            [("published", "empty buffer"), ("published", "sustained"), ("smooth", "empty buffer"), ("smooth", "sustained")]
-        {
-            for percent in 1..=10 {
-                let iops = most * f64::from(percent) / 10.0 + f64::from(cache.len() as u32 + rules.len() as u32 + base.len() as u32);
-                let mut w = example::random("70/30 32 KiB random", 32_768, 0.7);
-                w.arrivals = Arrivals::Open { iops, spacing: Spacing::Poisson };
-                let (load, asked) = (format!("{} %", percent * 10), format!("{iops:.0}"));
-                let labels = [("cache", cache), ("rules", rules), ("base", base), ("load", &*load), ("requested IOPS", &*asked)];
-                cases.push(example::case(&w, &labels, iops, 900.0, 2));
-            }
-        }
-    }
-    let mut record = example::record(RunKind::Study, "tiers", cases.len());
-    record.verdict = vec!["Optane, smooth rules hold.".into()];
-    (record, cases)
-}
-
 #[test]
 fn the_requested_rate_makes_no_series_of_its_own() {
-    let (pictures, a) = overview_of(tiers());
+    let (pictures, a) = overview_of(example::tiers());
     assert_eq!(a.curves.len(), 8);
     let (chart, _) = data(&pictures, "Latency against throughput");
     let series = chart["panels"][0]["series"].as_array().unwrap();

@@ -3,8 +3,9 @@
 //! Invariants: the same call makes the same run.
 //! Never: part of the program.
 
+use crate::measure::noise::Noise;
 use crate::measure::{Figures, Second, TargetSecond};
-use crate::results::{Machine, Measured, Published, Record, RunKind, RunState, VERSION};
+use crate::results::{Client, Machine, Measured, Published, Record, RunKind, RunState, VERSION};
 use crate::workload::{Access, Arrivals, Skew, Spacing, Workload};
 use std::path::Path;
 
@@ -67,6 +68,8 @@ pub fn case(workload: &Workload, labels: &[(&str, &str)], iops: f64, us: f64, se
         carried: 0,
         waiting: 0,
         noise: None,
+        clients: Vec::new(),
+        flushes: Figures::default(),
     }
 }
 
@@ -129,6 +132,7 @@ pub fn record(kind: RunKind, title: &str, cases: usize) -> Record {
         source: String::new(),
         cases,
         noise: Vec::new(),
+        unwritten: None,
     }
 }
 
@@ -220,9 +224,65 @@ pub fn study() -> (Record, Vec<Measured>) {
     (r, cases)
 }
 
+/// A run on three clients, one of them busy.
+pub fn clients() -> (Record, Vec<Measured>) {
+    let (mut record, mut cases) = run();
+    record.title = "Easy run from three clients".into();
+    for m in &mut cases {
+        let third =
+            |f: &Figures| figures(&mut Dice(f.operations | 1), f.operations / 3, f.bytes / f.operations.max(1), f.latency.mean_ns() / 1e3);
+        for n in 1..=3 {
+            let others = if n == 2 { 3.5 } else { 0.1 };
+            let noise = Noise { seconds: 60.0, processors: 16, others, processes: vec![("backup".into(), others)], ..Noise::default() };
+            m.clients.push(Client {
+                name: format!("client{n}:4490"),
+                disks: 2,
+                measured_s: m.measured_s,
+                cpu_s: m.client_cpu_s / 3.0,
+                figures: third(&m.total()),
+                noise: Some(noise),
+            });
+        }
+        m.noise = None;
+        m.notes.push("3 agents began together, within 0.2 ms.".into());
+    }
+    (record, cases)
+}
+
+/// Cases as the cache-tier study has them: two drives, two rules, two bases, ten loads.
+pub fn tiers() -> (Record, Vec<Measured>) {
+    let mut cases = Vec::new();
+    for (cache, most) in [("NAND", 300e3), ("Optane", 450e3)] {
+        for (rules, base) in
+            [("published", "empty buffer"), ("published", "sustained"), ("smooth", "empty buffer"), ("smooth", "sustained")]
+        {
+            for percent in 1..=10 {
+                let iops = most * f64::from(percent) / 10.0 + f64::from(cache.len() as u32 + rules.len() as u32 + base.len() as u32);
+                let mut w = random("70/30 32 KiB random", 32_768, 0.7);
+                w.arrivals = Arrivals::Open { iops, spacing: Spacing::Poisson };
+                let (load, asked) = (format!("{} %", percent * 10), format!("{iops:.0}"));
+                let labels = [("cache", cache), ("rules", rules), ("base", base), ("load", &*load), ("requested IOPS", &*asked)];
+                cases.push(case(&w, &labels, iops, 900.0, 2));
+            }
+        }
+    }
+    let mut record = record(RunKind::Study, "tiers", cases.len());
+    record.verdict = vec!["Optane, smooth rules hold.".into()];
+    (record, cases)
+}
+
 /// Every kind of run, with a name for its folder.
 pub fn all() -> Vec<(&'static str, (Record, Vec<Measured>))> {
-    vec![("run", run()), ("curve", curve()), ("sweep", sweep()), ("compare", compare()), ("soak", soak()), ("study", study())]
+    vec![
+        ("run", run()),
+        ("curve", curve()),
+        ("sweep", sweep()),
+        ("compare", compare()),
+        ("soak", soak()),
+        ("study", study()),
+        ("tiers", tiers()),
+        ("clients", clients()),
+    ]
 }
 
 /// Writes a run as the lab does.

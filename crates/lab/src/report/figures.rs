@@ -24,7 +24,7 @@ pub fn percentile_us(latency: &Latency, p: f64) -> Option<f64> {
 /// Figures of some operations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Op {
-    /// Which: "all", "reads", "writes", "trims", or the name of a stream.
+    /// Which: "all", "reads", "writes", "trims", "flushes" (in no other figure), or the name of a stream.
     pub name: String,
     /// Operations that ended well.
     pub operations: u64,
@@ -97,8 +97,11 @@ pub struct Case {
     pub streams: Vec<Op>,
     /// Blocks checked, wrong, and not known.
     pub verified: Option<Verified>,
-    /// Cores that the client used.
+    /// Cores that the client used; of several, together.
     pub client_cores: f64,
+    /// Each of several clients, by its address.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<Op>,
     /// Cores that the target used, where it is known.
     pub target_cores: Option<f64>,
     /// Mean destaging of the target in MiB a second, where it is known.
@@ -118,7 +121,7 @@ impl Case {
     /// From a case's file.
     pub fn new(number: usize, m: &Measured) -> Case {
         let all = Op::new("all", &m.total(), m.measured_s);
-        let kinds = [("reads", &m.reads), ("writes", &m.writes), ("trims", &m.trims)];
+        let kinds = [("reads", &m.reads), ("writes", &m.writes), ("trims", &m.trims), ("flushes", &m.flushes)];
         let kinds = kinds.into_iter().filter(|(_, f)| f.operations + f.errors > 0).map(|(n, f)| Op::new(n, f, m.measured_s)).collect();
         let cores = |s: f64| if m.measured_s > 0.0 { s / m.measured_s } else { 0.0 };
         let target_cores = m.target_cpu_s.map(cores);
@@ -149,6 +152,7 @@ impl Case {
             streams: m.streams.iter().map(|(n, f)| Op::new(n, f, m.measured_s)).collect(),
             verified: m.verified,
             client_cores: cores(m.client_cpu_s),
+            clients: m.clients.iter().map(|c| Op::new(&c.name, &c.figures, c.measured_s)).collect(),
             target_cores,
             notes: m.notes.clone(),
         }

@@ -23,7 +23,7 @@ const STYLE: &str = include_str!("style.css");
 
 /// Hashes of the scripts of the page, as a browser takes them: the library with its licence, and what hands it the data.
 pub const SCRIPTS: [&str; 2] =
-    ["sha256-2stb3H8YuGER6WDECCPwDlJbyCs7JTwsS3pyqk76xWY=", "sha256-wJqfw92/OsMLaq3s3MmcEv8pL4kOH+LdpaauV9gVrHs="];
+    ["sha256-2stb3H8YuGER6WDECCPwDlJbyCs7JTwsS3pyqk76xWY=", "sha256-36O5SmcA4c2VVJrMVVc9XBTy9S0+VuZ5kwiTb8Zz9NE="];
 
 /// The library, with its licence before it.
 pub fn library() -> String {
@@ -211,6 +211,12 @@ fn one_case(m: &Measured, c: &Case, unit: LatencyUnit) -> Markup {
         @for n in &m.notes { p.note { (n) } }
         @if let Some(n) = &m.noise { p.note.bad[n.problem().is_some()] { "The machine meanwhile: " (n.words()) } }
         (table_of(&table::operations(c, unit)))
+        @if !m.clients.is_empty() {
+            (table_of(&table::clients(m, c, unit)))
+            @for (name, n) in m.clients.iter().filter_map(|c| Some((&c.name, c.noise.as_ref()?))) {
+                p.note.bad[n.problem().is_some()] { "The machine of " (name) " meanwhile: " (n.words()) }
+            }
+        }
         @for p in charts::case(m, unit) { (picture(&p)) }
     }
 }

@@ -70,7 +70,9 @@ fn tidy_case(m: &mut Measured) {
     m.disks.iter_mut().for_each(|d| tidy(&mut d.0));
     m.streams.iter_mut().for_each(|s| tidy(&mut s.0));
     m.notes.iter_mut().for_each(tidy);
-    m.noise.iter_mut().flat_map(|n| &mut n.processes).for_each(|p| tidy(&mut p.0));
+    m.clients.iter_mut().for_each(|c| tidy(&mut c.name));
+    let noises = m.noise.iter_mut().chain(m.clients.iter_mut().filter_map(|c| c.noise.as_mut()));
+    noises.flat_map(|n| &mut n.processes).for_each(|p| tidy(&mut p.0));
     // Seconds in order, and none that no axis can hold.
     m.seconds.retain(|s| s.at_s.is_finite());
     m.seconds.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));

@@ -107,6 +107,9 @@ fn write_whole(folder: &Path, name: &str, content: &str) -> Result<PathBuf, LabE
 }
 
 #[cfg(test)]
+#[path = "browser_tests.rs"]
+mod browser;
+#[cfg(test)]
 pub(crate) mod example;
 #[cfg(test)]
 #[path = "report_tests.rs"]

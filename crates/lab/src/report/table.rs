@@ -7,6 +7,7 @@ use crate::report::analysis::{Analysis, Beside};
 use crate::report::compare::Comparison;
 use crate::report::figures::{Case, Op, PERCENTILES};
 use crate::report::text::{LatencyUnit, change, number, whole};
+use crate::results::Measured;
 
 /// Labels that have columns of their own; beyond that they are joined in one.
 const LABEL_COLUMNS_MAX: usize = 5;
@@ -148,7 +149,7 @@ pub fn operations(c: &Case, unit: LatencyUnit) -> Table {
         .kinds
         .iter()
         .map(|o| ("", o))
-        .chain((c.kinds.len() > 1).then_some(("", &c.all)))
+        .chain((c.kinds.iter().filter(|o| o.name != "flushes").count() > 1).then_some(("", &c.all)))
         .chain(c.streams.iter().map(|o| ("stream ", o)))
         .collect();
     t.column("operations", "", true);
@@ -158,6 +159,25 @@ pub fn operations(c: &Case, unit: LatencyUnit) -> Table {
     for (prefix, op) in ops {
         let mut row = vec![cell(format!("{prefix}{}", op.name)), cell(whole(op.operations))];
         row.extend(op_cells(op, unit));
+        row.push(errors_cell(op.errors));
+        t.rows.push((None, row));
+    }
+    t
+}
+
+/// What each of several clients did of a case.
+pub fn clients(m: &Measured, c: &Case, unit: LatencyUnit) -> Table {
+    let mut t = Table::default();
+    t.column("client", "", true);
+    t.column("disks", "", false);
+    t.column("ended", "", false);
+    op_columns(&mut t, unit);
+    t.column("cores", "", false);
+    t.column("errors", "", false);
+    for (client, op) in m.clients.iter().zip(&c.clients) {
+        let mut row = vec![cell(&op.name), cell(client.disks.to_string()), cell(whole(op.operations))];
+        row.extend(op_cells(op, unit));
+        row.push(cell(number(client.cpu_s / client.measured_s.max(1e-9))));
         row.push(errors_cell(op.errors));
         t.rows.push((None, row));
     }

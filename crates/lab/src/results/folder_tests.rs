@@ -18,6 +18,7 @@ fn record() -> Record {
         source: String::new(),
         cases: 2,
         noise: Vec::new(),
+        unwritten: None,
     }
 }
 
@@ -45,6 +46,8 @@ fn measured() -> Measured {
         carried: 0,
         waiting: 0,
         noise: None,
+        clients: Vec::new(),
+        flushes: Figures::default(),
     }
 }
 

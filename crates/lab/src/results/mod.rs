@@ -47,6 +47,9 @@ pub struct Measured {
     pub writes: Figures,
     /// Trims.
     pub trims: Figures,
+    /// Flushes, beside the operations: they are in no rate.
+    #[serde(default, skip_serializing_if = "no_operations")]
+    pub flushes: Figures,
     /// Each stream by name, when there are several.
     #[serde(default)]
     pub streams: Vec<(String, Figures)>,
@@ -72,14 +75,40 @@ pub struct Measured {
     /// What else the machine of the client did meanwhile, warm-up included.
     #[serde(default)]
     pub noise: Option<Noise>,
+    /// The machines that drove the load together, where there were several; `noise` and the processor time of each stand there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<Client>,
+}
+
+fn no_operations(f: &Figures) -> bool {
+    f.operations + f.errors == 0
+}
+
+/// What one of several machines did of a load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Client {
+    /// Its address.
+    pub name: String,
+    /// Disks that it drove.
+    pub disks: u32,
+    /// Seconds measured.
+    pub measured_s: f64,
+    /// Processor time of its part, in seconds.
+    pub cpu_s: f64,
+    /// All of its operations.
+    pub figures: Figures,
+    /// What else it did meanwhile.
+    #[serde(default)]
+    pub noise: Option<Noise>,
 }
 
 impl Measured {
-    /// All operations together.
+    /// All operations together. Of flushes, only those that failed: they are errors.
     pub fn total(&self) -> Figures {
         let mut all = self.reads.clone();
         all.merge(&self.writes);
         all.merge(&self.trims);
+        all.errors += self.flushes.errors;
         all
     }
     /// Operations a second.
@@ -180,6 +209,9 @@ pub struct Published {
 pub struct Record {
     /// [`VERSION`].
     pub version: u32,
+    /// The part of what is read, 0 to 1, that was never written, where the user wanted that measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwritten: Option<f64>,
     /// What kind.
     pub kind: RunKind,
     /// Headline.

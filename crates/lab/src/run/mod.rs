@@ -59,10 +59,13 @@ pub fn start(
     config.check()?;
     // What cannot be opened, or must not be written, is found out before a folder is made.
     let mut open = Open::new(destroy, config.seed, models);
+    let mut never_written: Option<f64> = None;
     for system in &config.systems {
         let engine = open.get(system)?;
         config.workloads.iter().try_for_each(|w| engine.admit(w, config.prepare.is_some()))?;
-        written(config, engine)?;
+        if let Some(share) = unwritten(config, engine)? {
+            never_written = Some(never_written.map_or(share, |most| most.max(share)));
+        }
     }
     let record = Record {
         version: VERSION,
@@ -77,6 +80,7 @@ pub fn start(
         published: Vec::new(),
         source: String::new(),
         cases: plan::next(config, &[]).map_or(0, |c| c.of),
+        unwritten: never_written,
         noise: Vec::new(),
     };
     let folder = Folder::create(results, &config.title, &record)?;
@@ -90,15 +94,16 @@ fn used_bytes(workload: &Workload, disks: &[(String, u64)]) -> u64 {
     disks.iter().map(|d| working_set_bytes(workload, d.1)).sum()
 }
 
-/// Refuses to read what nothing was written to, unless the user wants that.
-fn written(config: &Config, engine: &mut dyn Engine) -> Result<(), LabError> {
+/// Refuses to read what nothing was written to, unless the user wants that; then, which part of it that is.
+fn unwritten(config: &Config, engine: &mut dyn Engine) -> Result<Option<f64>, LabError> {
     let reads = |w: &&Workload| w.streams.iter().any(|s| s.reads > 0.0) || config.sweep.iter().any(|a| a.parameter == Parameter::Reads);
-    if config.prepare.is_some() || config.unwritten {
-        return Ok(());
+    if config.prepare.is_some() {
+        return Ok(None);
     }
     let disks = engine.disks();
-    let Some(largest) = config.workloads.iter().filter(reads).max_by_key(|w| used_bytes(w, &disks)) else { return Ok(()) };
+    let Some(largest) = config.workloads.iter().filter(reads).max_by_key(|w| used_bytes(w, &disks)) else { return Ok(None) };
     match engine.unwritten(largest)? {
+        Some(share) if share > UNWRITTEN_MAX && config.unwritten => Ok(Some(share)),
         Some(share) if share > UNWRITTEN_MAX => {
             let disk = engine.disks().into_iter().map(|d| d.0).collect::<Vec<_>>().join(", ");
             let problem = format!(
@@ -107,7 +112,7 @@ fn written(config: &Config, engine: &mut dyn Engine) -> Result<(), LabError> {
             );
             Err(LabError::Disk { disk, problem })
         }
-        _ => Ok(()),
+        _ => Ok(None),
     }
 }
 
@@ -203,7 +208,7 @@ fn all_cases(
         let engine = open.get(&case.setting)?;
         let (warm_up, measure) = (Duration::from_secs_f64(config.warm_up_s), Duration::from_secs_f64(config.measure_s));
         let job = Job { workload: case.workload.clone(), warm_up, measure, seed: config.seed.wrapping_add(number as u64) };
-        let before = noise::Snapshot::now().filter(|_| case.setting.simulate.is_none());
+        let before = noise::Snapshot::now().filter(|_| is_driven_here(&case.setting));
         let mut measured = engine.run(&job, follow)?;
         measured.labels = case.labels;
         measured.noise = before.and_then(|before| {
@@ -248,9 +253,14 @@ fn is_here(system: &System) -> bool {
     system.disks.iter().any(|d| open::is_here(d))
 }
 
-/// What the machine does while nothing is measured; nothing of a run on models, whose time is not the machine's.
+/// Whether this machine puts the load on a system: neither a model, whose time is not the machine's, nor agents, which look at their own.
+fn is_driven_here(system: &System) -> bool {
+    system.simulate.is_none() && system.agents.is_empty()
+}
+
+/// What the machine does while nothing is measured, where it is this one that measures.
 fn look(config: &Config, follow: &dyn Follow) -> Option<Noise> {
-    if config.systems.iter().all(|s| s.simulate.is_some()) {
+    if !config.systems.iter().any(is_driven_here) {
         return None;
     }
     let time = Duration::from_secs_f64(config.measure_s * LOOK_SHARE).min(LOOK_MAX);

@@ -68,6 +68,9 @@ pub struct Stream {
     /// Share of trims, 0 to 1, of all operations of the stream.
     #[serde(default)]
     pub trims: f64,
+    /// A thread flushes after so many of its writes, before its next operation (fio's fsync); 0: never. A flush counts by itself.
+    #[serde(default, skip_serializing_if = "never")]
+    pub flush_every: u32,
     /// Where operations go.
     pub access: Access,
     /// Offsets are multiples of so many bytes; 0: of the operation's own size.
@@ -203,6 +206,9 @@ impl Default for Data {
 fn one() -> u32 {
     1
 }
+fn never(every: &u32) -> bool {
+    *every == 0
+}
 fn whole() -> f64 {
     1.0
 }
@@ -214,7 +220,8 @@ impl Workload {
     /// One stream of one size.
     pub fn simple(name: &str, bytes: u32, reads: f64, access: Access, depth: u32) -> Workload {
         let sizes = vec![Size { bytes, weight: 1.0 }];
-        let stream = Stream { name: String::new(), share: 1.0, sizes, reads, trims: 0.0, access, align_bytes: 0, area: all() };
+        let stream =
+            Stream { name: String::new(), share: 1.0, sizes, reads, trims: 0.0, flush_every: 0, access, align_bytes: 0, area: all() };
         Workload {
             name: name.into(),
             description: String::new(),
@@ -231,6 +238,11 @@ impl Workload {
     /// Whether anything is ever written or trimmed.
     pub fn changes_data(&self) -> bool {
         self.streams.iter().any(|s| s.reads < 1.0 || s.trims > 0.0)
+    }
+
+    /// Whether anything is flushed.
+    pub fn flushes(&self) -> bool {
+        self.streams.iter().any(|s| s.flush_every > 0)
     }
 
     /// Whether it makes sense; `place` names where it comes from.
@@ -273,6 +285,9 @@ impl Workload {
             }
             if !share(s.reads) || !share(s.trims) || s.reads + s.trims > 1.0 + 1e-9 {
                 return wrong(key("reads"), "reads and trims are shares from 0 to 1, together at most 1");
+            }
+            if s.flush_every > 0 && s.reads + s.trims >= 1.0 {
+                return wrong(key("flush_every"), "nothing is written that could be flushed: leave it out, or take fewer reads");
             }
             if !(share(s.area.0) && share(s.area.1) && s.area.0 < s.area.1) {
                 return wrong(key("area"), "an area is (from, to) with 0 <= from < to <= 1");

@@ -232,6 +232,8 @@ impl Simulated {
             carried: 0,
             waiting: 0,
             noise: None,
+            clients: Vec::new(),
+            flushes: Figures::default(),
         }
     }
 
@@ -279,6 +281,15 @@ impl Engine for Simulated {
     fn disks(&self) -> Vec<(String, u64)> {
         let bytes = self.cluster.bytes(self.cluster.volumes.gib);
         (1..=self.cluster.volumes.count).map(|n| (format!("volume-{n}"), bytes)).collect()
+    }
+
+    fn admit(&mut self, workload: &Workload, _prepare: bool) -> Result<(), LabError> {
+        workload.check(&workload.name)?;
+        if workload.flushes() {
+            let problem = "a model does no flushes: what it has answered is durable; leave flush_every out".into();
+            return Err(LabError::Workload { place: workload.name.clone(), problem });
+        }
+        Ok(())
     }
 
     fn prepare(&mut self, workload: &Workload, _fill: Fill, watch: &mut dyn Watch) -> Result<(), LabError> {

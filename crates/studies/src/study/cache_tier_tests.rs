@@ -90,6 +90,8 @@ fn case(cache: &str, rules: &str, (base, load): (&str, &str), asked: f64, iops: 
         carried: 0,
         waiting: 0,
         noise: None,
+        clients: Vec::new(),
+        flushes: Default::default(),
     }
 }
 

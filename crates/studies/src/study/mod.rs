@@ -123,6 +123,7 @@ pub fn start(study: &Study, options: &Options, results: &Path, command: Vec<Stri
         source: study.source.into(),
         cases: 0,
         noise: Vec::new(),
+        unwritten: None,
     };
     let folder = Folder::create(results, study.name, &record)?;
     follow.folder(&folder);

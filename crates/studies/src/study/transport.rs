@@ -53,6 +53,7 @@ pub fn loads() -> Vec<Workload> {
         sizes,
         reads,
         trims: 0.0,
+        flush_every: 0,
         access,
         align_bytes: 0,
         area,

@@ -187,7 +187,7 @@
     return {
       width: width,
       height: chart.panels.length === 1 ? (narrow ? 300 : 360) : narrow ? 170 : 190,
-      padding: [10, 24, 0, 0],
+      padding: [10, 30, 0, 0],
       scales: { x: scale(chart.x, data[0]), y: { auto: false, distr: panel.y.log ? 3 : 1, log: 10, range: () => [panel.y.lo, panel.y.hi] } },
       axes: [axis(Object.assign({}, chart.x, last ? {} : { label: undefined }), narrow, 2), axis(panel.y, narrow, 3)],
       series: [{ label: chart.x.label, value: (u, v) => (v == null ? "–" : words(chart.x, v)) }].concat(series),
