@@ -219,15 +219,16 @@ proptest! {
 }
 
 fn all_nodes_agree(r: &Records, objects: &[ObjectRecord], forwards: &BTreeMap<String, BTreeSet<String>>) {
+    // Each serves what it owns.
+    let terms: BTreeMap<_, _> = objects.iter().map(|o| (o.id, o.ownership.term)).collect();
+    let observed = |n: &NodeRecord| Observed {
+        node: n.name.clone(),
+        forwards: forwards[&n.name].clone(),
+        terms: terms.clone(),
+        ..Observed::default()
+    };
     for object in objects.iter().filter(|o| owner_of(o).is_some()) {
-        let paths: Vec<(&NodeRecord, Path)> = r
-            .nodes
-            .iter()
-            .map(|n| {
-                let observed = Observed { node: n.name.clone(), forwards: forwards[&n.name].clone(), ..Observed::default() };
-                (n, path_of(object, r, &observed))
-            })
-            .collect();
+        let paths: Vec<(&NodeRecord, Path)> = r.nodes.iter().map(|n| (n, path_of(object, r, &observed(n)))).collect();
         assert!(paths.windows(2).all(|w| w[0].1.group == w[1].1.group), "{paths:?}");
         let owner = owner_of(object).unwrap();
         for (n, path) in &paths {
@@ -238,9 +239,8 @@ fn all_nodes_agree(r: &Records, objects: &[ObjectRecord], forwards: &BTreeMap<St
         }
     }
     for n in &r.nodes {
-        let observed = Observed { node: n.name.clone(), forwards: forwards[&n.name].clone(), ..Observed::default() };
         let mut states = BTreeMap::new();
-        for path in objects.iter().map(|o| path_of(o, r, &observed)) {
+        for path in objects.iter().map(|o| path_of(o, r, &observed(n))) {
             assert_eq!(*states.entry(path.group).or_insert(path.state), path.state, "one state of group {} on {}", path.group, n.name);
         }
     }

@@ -521,7 +521,7 @@ fn identify_states_what_this_target_does() {
         (0, 3, 3, 3, 0b10_0110, 63),
         "OACS, ACL, AERL, FRMW, LPA, ELPE"
     );
-    assert_eq!((u16_at(320), u8_at(342), u8_at(343), u32_at(344), u32_at(348)), (10, 10, 0x1F, 64, 64), "KAS, ANA");
+    assert_eq!((u16_at(320), u8_at(342), u8_at(343), u32_at(344), u32_at(348)), (10, 10, 0x1F, 65, 65), "KAS, ANA");
     assert_eq!((u8_at(512), u8_at(513), u16_at(514), u32_at(516)), (0x66, 0x44, 1024, 1024), "SQES, CQES, MAXCMD, NN");
     assert_eq!((u16_at(520), u16_at(522), u8_at(524), u8_at(525)), (0x1BF, 1, 8, 6), "ONCS, FUSES, FNA, VWC");
     assert_eq!((u8_at(531), u16_at(534), u32_at(536), u32_at(540)), (3, 1, 1 | 3 << 20, 1024), "NWPC, OCFS, SGLS, MNAN");

@@ -196,7 +196,7 @@ fn same_through_every_node() {
     assert_eq!((&id.sn[..], &id.fr[..]), (&b"0123456789ABCDEF    "[..], &b"1.2.3   "[..]), "the release of the node that has the lowest");
     assert!(id.mn.starts_with(b"Basalt ") && id.subnqn.starts_with(NQN.as_bytes()));
     assert_eq!(id.cmic, 0b1011, "several ports, several controllers, ANA");
-    assert_eq!((id.anacap & 0b1_1111, id.anagrpmax, id.nanagrpid), (0b1_1111, 64, 64));
+    assert_eq!((id.anacap & 0b1_1111, id.anagrpmax, id.nanagrpid), (0b1_1111, 65, 65));
     assert!(id.anatt > 0 && id.anacap & 1 << 6 == 0, "a namespace may go to another group while it is attached");
     assert!(all(2, 0).iter().all(|list| parse_namespace_list(list) == [1, 2, 3]));
     for nsid in 1..=3 {
