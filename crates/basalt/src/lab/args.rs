@@ -59,10 +59,9 @@ open loop, at random times; latency counts from when an operation should have co
     Soak(RunArgs),
     /// Put load on disks for a lab on another machine, until Ctrl-C
     #[command(after_help = "Examples:
-  basalt lab agent --key lab.key                                # on each client; the first makes the key, copy it to the others
-  basalt lab run easy-run nvme-tcp://10.0.0.1/NQN?nsid=1 nvme-tcp://10.0.0.1/NQN?nsid=2 \\
-      --agents client1:4490,client2:4490 --agent-key lab.key    # where the results are kept
+  basalt lab agent --key lab.key     # on each client; the first makes the key, copy it to the others
 
+Where the results are to be: 'basalt lab run easy-run DISK DISK --agents client1:4490,client2:4490 --agent-key lab.key'.
 Disks are dealt to the agents in turn, and named as the agents see them. All begin together; there is one result, with merged
 histograms. Who has the key may read and write every disk that an agent can open.")]
     Agent(AgentArgs),

@@ -187,6 +187,23 @@ fn paths_follow_the_links_while_the_directory_does_not_answer() {
 }
 
 #[test]
+fn the_path_to_what_an_owner_does_not_serve_is_inaccessible_while_the_directory_does_not_answer() {
+    let (d, nodes) = two_nodes();
+    let (control, plane) = &nodes[0];
+    let object = d.all::<ObjectRecord>().unwrap().remove(0).value.id;
+    [1, 2].into_iter().for_each(|member| d.set_up(member, false));
+    let ana_with = |away| {
+        control.away_changed(object, away);
+        plane.desired().exports.0.0.subsystems[0].namespaces[&1].ana
+    };
+    assert_eq!(ana_with(true), nvmf::Ana { group: 65, state: AnaState::Inaccessible });
+    assert!(plane.desired().volumes[0].object.mirrors[0].here().next().is_some(), "it may take it over again");
+    let status = serde_json::to_string(&control.status().unwrap()).unwrap();
+    assert!(status.contains("could not go on as its owner"), "{status}");
+    assert_eq!(ana_with(false), nvmf::Ana { group: 1, state: AnaState::Optimized });
+}
+
+#[test]
 fn portals_are_written_when_they_change_and_a_node_alone_has_no_others() {
     let (d, nodes) = two_nodes();
     let before = record(&d, "h2");

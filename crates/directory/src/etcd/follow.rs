@@ -33,7 +33,9 @@ use tokio::{
 pub(super) const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 /// A watch that gives nothing, no sign of life either, for that long is left.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(5);
-/// A watch that is behind what etcd says for that long is left.
+/// A watch that is behind what etcd says for that long is left: its member may be cut off from the leader.
+const BEHIND_SOON: Duration = Duration::from_millis(400);
+/// The same for the next one.
 const BEHIND_MAX: Duration = Duration::from_millis(1500);
 /// Between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -147,7 +149,7 @@ impl Followed {
     /// Waits until the watch has led to where etcd is. Gives a revision that shows it, and that watches reach.
     pub async fn reach(&self, mark: Mark, until: Until) -> Result<Revision, DirectoryError> {
         let mut changes = self.changes.subscribe();
-        let mut patience = Until::now() + BEHIND_MAX;
+        let mut patience = Until::now() + BEHIND_SOON;
         loop {
             changes.borrow_and_update();
             if let Some(reached) = self.state().reached(&self.core, mark)? {
@@ -215,7 +217,8 @@ impl Followed {
         if let Err(error) = self.core.is_the_same(Some(&header)) {
             return End::Failed(error);
         }
-        let (mut heard, mut requested) = (Until::now(), Until::now());
+        let opened = Until::now();
+        let (mut heard, mut requested) = (opened, opened);
         loop {
             let at = (requested + PROGRESS_EVERY).min(heard + SILENCE_MAX);
             tokio::select! {
@@ -232,6 +235,10 @@ impl Followed {
                 () = self.behind.notified() => {
                     if self.usable().is_err() {
                         return End::Broken;
+                    }
+                    // Of the watch before.
+                    if opened.elapsed() < BEHIND_SOON {
+                        continue;
                     }
                     // Another endpoint may do. If it does not, something was lost, and a snapshot has it.
                     self.core.client.avoid(stream.endpoint());
