@@ -10,7 +10,7 @@ pub const CONNECT_MAX: Duration = Duration::from_millis(1500);
 pub const NEXT_AFTER: Duration = Duration::from_millis(300);
 /// A read that is not answered so soon goes to another endpoint, too. A change is sent where something was answered not longer ago: an owner that
 /// is cut off from a member has half a second before others take over from it.
-pub const ANSWERS_WITHIN: Duration = Duration::from_millis(200);
+pub const ANSWERS_WITHIN: Duration = Duration::from_millis(100);
 /// Until an attempt of a call is answered.
 pub const ATTEMPT_MAX: Duration = Duration::from_secs(2);
 /// Between attempts.
