@@ -223,10 +223,21 @@ impl Members {
     pub fn has_ended(&mut self, n: usize) -> bool {
         self.all[n].child.as_mut().is_none_or(|c| c.try_wait().is_ok_and(|s| s.is_some()))
     }
-    /// SIGSTOP: it hangs, and its sockets stay open.
+    /// SIGSTOP: it hangs, and its sockets stay open. All of its threads have stopped then.
     pub fn pause(&mut self, n: usize) {
         self.signal(n, "-STOP");
         self.all[n].paused = true;
+        let id = self.all[n].child.as_ref().expect("it runs").id();
+        // pid (name) state ..., of each thread; the name may hold blanks
+        let is_stopped = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'));
+        let all_stopped = || {
+            let tasks = std::fs::read_dir(format!("/proc/{id}/task")).expect("it runs");
+            tasks.flatten().all(|t| std::fs::read_to_string(t.path().join("stat")).is_ok_and(is_stopped))
+        };
+        let until = Instant::now() + Duration::from_secs(10);
+        while !all_stopped() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
     /// SIGCONT.
     pub fn go_on(&mut self, n: usize) {

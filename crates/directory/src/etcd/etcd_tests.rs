@@ -561,11 +561,17 @@ fn a_change_whose_answer_is_lost_is_unknown_and_is_found_by_its_nonce() {
     let mut members = Members::start(1, &[]);
     let directory = create(&members, new_cluster());
     directory.commit(&put("before", Expect::Absent, "x")).unwrap();
-    members.pause(0);
     let change = put("a", Expect::Absent, "x").with_nonce(nonce(1));
-    let lost = directory.commit(&change).unwrap_err();
-    assert!(matches!(lost, DirectoryError::Unknown { .. }), "it was sent on a connection that was open: {lost}");
-    members.go_on(0);
+    // It is sent on an open connection where something was answered just now. A busy machine may take longer than that: then nothing is sent.
+    let lost = (0..20).find_map(|_| {
+        directory.get(&key("before")).unwrap();
+        members.pause(0);
+        let lost = directory.commit(&change).unwrap_err();
+        members.go_on(0);
+        assert!(matches!(lost, DirectoryError::Unknown { .. } | DirectoryError::Unavailable), "{lost}");
+        matches!(lost, DirectoryError::Unknown { .. }).then_some(())
+    });
+    lost.expect("one was sent");
     let at = persist(|| directory.commit(&change)).unwrap();
     assert_eq!(directory.outcome(nonce(1)).unwrap(), Some(at));
     assert_eq!(directory.get(&key("a")).unwrap().unwrap().revision, at);
