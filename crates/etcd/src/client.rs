@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Invariants: a change is sent again only when it is certain that it was not done; an endpoint that fails is left for the next one; at most one
-//! connection is being made at a time, and one more for a read that takes long.
+//! call connects at a time, and one read that takes long, each to every endpoint once at most.
 
 use crate::connection::{Connection, LEASE_KEEP_ALIVE, Method};
 use crate::error::{ConnectError, EtcdError, Lost, Refusal, Unreachable};

@@ -41,10 +41,7 @@ impl Control {
                 looked => return looked,
             },
         };
-        let followed = self.followed();
-        let Some(as_of) = followed.as_of() else { return Err(error) };
-        request::is_old(as_of.elapsed());
-        Ok(followed)
+        last_seen::last_seen(&self.followed, error)
     }
 
     /// Brings the copy up to date.

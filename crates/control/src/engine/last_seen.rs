@@ -8,11 +8,11 @@
 //!          else:       the error
 //! ```
 //!
-//! Owns: [`LastSeen`]. Invariant: nothing is decided on what may be old. Never: writes to the copy.
+//! Owns: [`LastSeen`], [`last_seen`]. Invariant: nothing is decided on what may be old. Never: writes to the copy.
 
 use super::request;
 use directory::{Directory, DirectoryError, Entry, Followed, Key, Kind, Nonce, Revision, SessionId, Snapshot, Transaction, View, Watch};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// See the module.
@@ -40,11 +40,16 @@ impl LastSeen {
                 other => return other,
             },
         };
-        let followed = self.followed.lock().unwrap_or_else(|e| e.into_inner());
-        let Some(as_of) = followed.as_of() else { return Err(error) };
-        request::is_old(as_of.elapsed());
-        Ok(seen(followed.view()))
+        Ok(seen(last_seen(&self.followed, error)?.view()))
     }
+}
+
+/// The copy that is followed, for a request that may go by what is old and hears how old it is. `error`: why it does not go by what is now.
+pub(super) fn last_seen(followed: &Mutex<Followed>, error: DirectoryError) -> Result<MutexGuard<'_, Followed>, DirectoryError> {
+    let followed = followed.lock().unwrap_or_else(|e| e.into_inner());
+    let Some(as_of) = followed.as_of() else { return Err(error) };
+    request::is_old(as_of.elapsed());
+    Ok(followed)
 }
 
 impl Directory for LastSeen {

@@ -188,8 +188,8 @@ fn a_flush_follows_its_write_in_the_same_slot_and_is_in_no_rate() {
     let window = Window { from_ns: 0, to_ns: S };
     let mut load = Load::new(&w, &plans, &[LanePart { disk: 0, first: 0, count: 3 }], 3, window);
     let (mut writes, mut reads, mut flushes) = ([0u64; 3], 0u64, 0u64);
-    for now in 0..3000 {
-        while let Some(issue) = load.next(now) {
+    for ns in 0..3000 {
+        while let Some(issue) = load.next(ns) {
             let unflushed = writes[issue.slot];
             assert_eq!(issue.flush, unflushed == 2, "after every second write of a thread, and never else");
             match (issue.flush, issue.op.kind) {
@@ -198,7 +198,7 @@ fn a_flush_follows_its_write_in_the_same_slot_and_is_in_no_rate() {
                 _ => reads += 1,
             }
         }
-        load.done((now % 3) as usize, now, true);
+        load.done((ns % 3) as usize, ns, true);
     }
     let r = &load.recorder;
     assert!(flushes > 300 && r.flushes.operations.abs_diff(flushes) <= 3, "{flushes}");
