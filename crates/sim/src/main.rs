@@ -244,52 +244,75 @@ fn seed_fault(name: Option<&str>) -> Result<()> {
 #[cfg(feature = "hooks")]
 fn seeded_faults(seeds: u64, quick: bool, name: &str, common: &Common) -> Result<bool> {
     use base::hooks::SeededFault;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     let known: std::collections::BTreeMap<&str, u64> = if common.nodes { KNOWN_SEEDS_OF_NODES } else { KNOWN_SEEDS }
         .lines()
         .filter_map(|line| line.split_once(' '))
         .filter_map(|(bug, seed)| Some((bug, seed.trim().parse().ok()?)))
         .collect();
-    let mut missed = 0;
-    let mut found = serde_json::Map::new();
+    let wanted =
+        |fault: &SeededFault| fault.name().to_lowercase().contains(&name.to_lowercase()) && (!quick || known.contains_key(fault.name()));
+    let faults: Vec<SeededFault> = SeededFault::ALL.iter().copied().filter(wanted).collect();
+    // Single seeds are played side by side, ranges of seeds one fault after the other.
+    let (workers, threads) = if quick { (common.threads(), 1) } else { (1, common.threads()) };
+    let (next, (to, from)) = (AtomicUsize::new(0), std::sync::mpsc::channel());
+    let (mut missed, mut found) = (0, serde_json::Map::new());
     println!("{:<28} {:>6}  what it is", "seeded fault", "seeds");
-    let wanted = |bug: &SeededFault| bug.name().to_lowercase().contains(&name.to_lowercase()) && (!quick || known.contains_key(bug.name()));
-    for bug in SeededFault::ALL.iter().copied().filter(wanted) {
-        let campaign_of = |seeds| CampaignOptions {
-            seeds,
-            limit: None,
-            nodes: common.nodes,
-            threads: common.threads(),
-            twice_every: 0,
-            failures_max: 1,
-            fault: Some(bug.name().into()),
-            progress: !common.quiet,
-        };
-        // A seed that fails without the bug too has not found it.
-        let fails_anyway = |seed: u64| !campaign(&CampaignOptions { fault: None, ..campaign_of(seed..seed + 1) }).failures.is_empty();
-        let find = |seeds: Range<u64>| {
-            let mut from = seeds.start;
-            while from < seeds.end {
-                let seed = campaign(&campaign_of(from..seeds.end)).failures.into_keys().next()?;
-                if !fails_anyway(seed) {
-                    return Some(seed);
+    std::thread::scope(|scope| {
+        for to in vec![to; workers] {
+            let (next, faults, known) = (&next, &faults, &known);
+            scope.spawn(move || {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(fault) = faults.get(at) else { return };
+                    let hint =
+                        known.get(fault.name()).filter(|_| quick).and_then(|seed| find_fault(*fault, *seed..seed + 1, threads, common));
+                    let first = hint.or_else(|| find_fault(*fault, 0..seeds, threads, common));
+                    to.send((at, first)).expect("who prints waits for all");
                 }
-                from = seed + 1;
-            }
-            None
-        };
-        let hint = known.get(bug.name()).filter(|_| quick).and_then(|seed| find(*seed..seed + 1));
-        let first = hint.or_else(|| find(0..seeds));
-        match first {
-            Some(seed) => println!("{:<28} {:>6}  {}", bug.name(), seed + 1, bug.text()),
-            None => println!("{:<28} {:>6}  {}", bug.name(), "none", bug.text()),
+            });
         }
-        missed += usize::from(first.is_none());
-        found.insert(bug.name().into(), serde_json::json!(first.map(|s| s + 1)));
-    }
+        let mut ended = std::collections::BTreeMap::new();
+        for (at, first) in from {
+            ended.insert(at, first);
+            while let Some(first) = ended.remove(&found.len()) {
+                let fault = faults[found.len()];
+                let seeds = first.map_or("none".into(), |seed| (seed + 1).to_string());
+                println!("{:<28} {seeds:>6}  {}", fault.name(), fault.text());
+                missed += usize::from(first.is_none());
+                found.insert(fault.name().into(), serde_json::json!(first.map(|s| s + 1)));
+            }
+        }
+    });
     println!("{} of {} seeded faults were found within {seeds} seeds", found.len() - missed, found.len());
     write_json(common, &found.into())?;
     Ok(missed == 0)
 }
+
+/// The first of these seeds that fails with the fault, and not without it.
+#[cfg(feature = "hooks")]
+fn find_fault(fault: base::hooks::SeededFault, seeds: Range<u64>, threads: usize, common: &Common) -> Option<u64> {
+    let campaign_of = |seeds, fault| CampaignOptions {
+        seeds,
+        limit: None,
+        nodes: common.nodes,
+        threads,
+        twice_every: 0,
+        failures_max: 1,
+        fault,
+        progress: !common.quiet,
+    };
+    let mut from = seeds.start;
+    while from < seeds.end {
+        let seed = campaign(&campaign_of(from..seeds.end, Some(fault.name().into()))).failures.into_keys().next()?;
+        if campaign(&campaign_of(seed..seed + 1, None)).failures.is_empty() {
+            return Some(seed);
+        }
+        from = seed + 1;
+    }
+    None
+}
+
 #[cfg(not(feature = "hooks"))]
 fn seeded_faults(_: u64, _: bool, _: &str, _: &Common) -> Result<bool> {
     seed_fault(Some("any")).map(|()| false)

@@ -2,6 +2,7 @@
 # A cluster of three nodes: found by discovery alone, every volume by every path; I/O goes on while paths, nodes and members of etcd go.
 #: nics 3
 #: nodes 3
+#: alone yes
 #: smp 4
 #: timeout 900
 . "$VM_LIB"

@@ -3,6 +3,7 @@
 # KILLS: so many kills of the owner instead of three.
 #: nics 3
 #: nodes 3
+#: alone yes
 #: smp 4
 #: layers iscsi multipath
 #: kernels 6.12

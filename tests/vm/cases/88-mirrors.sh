@@ -3,6 +3,7 @@
 # EVERY=yes: each kind of round, of which the worst are played else. KILLS: so many at random instead. HANDOVERS: so many instead of 8.
 #: nics 3
 #: nodes 3
+#: alone yes
 #: apart yes
 #: smp 4
 #: timeout 1500

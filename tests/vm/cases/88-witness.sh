@@ -2,6 +2,7 @@
 # Two nodes with data, A and B, and a witness, W: each row of the table in docs/replication.md, "Two data nodes and a witness".
 #: nics 3
 #: nodes 3
+#: alone yes
 #: witnesses 1
 #: apart yes
 #: smp 4

@@ -2,6 +2,7 @@
 # Two hosts at three nodes: reservations, Compare and Write and write protection, by different paths at once, hold through every node.
 #: nics 3
 #: nodes 3
+#: alone yes
 #: smp 2
 #: timeout 600
 #: program compare-and-write

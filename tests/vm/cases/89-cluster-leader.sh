@@ -2,6 +2,7 @@
 # The control leader is killed again and again while two administrators make 200 changes: each is there once, and verified I/O goes on.
 #: nics 3
 #: nodes 3
+#: alone yes
 #: smp 2
 #: timeout 900
 . "$VM_LIB"
