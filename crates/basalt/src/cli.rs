@@ -488,19 +488,32 @@ Devices that hold something are refused, except with --force. Devices that are m
     },
 }
 
+/// All of [`PolicyArgs`]: who changes a policy says what.
+const POLICY_ARGS: [&str; 9] = [
+    "failures_to_tolerate",
+    "stripe_width",
+    "space_reservation",
+    "read_cache_reservation",
+    "iops_limit",
+    "bandwidth_limit",
+    "checksum",
+    "force_provisioning",
+    "slow_copies_leave",
+];
+
 #[derive(Args, Debug, Default)]
 pub struct PolicyArgs {
     /// Node failures that a volume survives: 0 to 3
-    #[arg(long, value_name = "N", visible_alias = "ftt")]
+    #[arg(long, value_name = "N", visible_alias = "ftt", value_parser = number)]
     pub failures_to_tolerate: Option<u8>,
     /// Capacity devices that each copy is spread over, at least: 1 to 12
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number)]
     pub stripe_width: Option<u8>,
     /// Part of the size set aside at once: 0 (thin) to 100 (thick)
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub space_reservation: Option<u8>,
     /// Part of the size set aside in a read cache: 0 to 100
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub read_cache_reservation: Option<u8>,
     /// I/Os a second of each volume, each started 32 KiB counting as one; or none
     #[arg(long, value_name = "N|none", value_parser = limit)]
@@ -548,7 +561,7 @@ pub enum PolicyCommand {
         policy: String,
     },
     /// Change a policy, and with it every volume that has it
-    #[command(after_help = "Examples:
+    #[command(group = clap::ArgGroup::new("settings").required(true).multiple(true).args(POLICY_ARGS), override_usage = "basalt policy set [OPTIONS] <POLICY>", after_help = "Examples:
   basalt policy set bronze --iops-limit 5000
   basalt policy set bronze --bandwidth-limit none")]
     Set {
@@ -728,6 +741,14 @@ fn size(text: &str) -> Result<u64, String> {
 
 fn size_limit(text: &str) -> Result<u64, String> {
     if text == "none" { Ok(0) } else { size(text) }
+}
+
+fn number(text: &str) -> Result<u8, String> {
+    text.parse().map_err(|_| format!("'{text}' is not a whole number from 0 to 255"))
+}
+
+fn percent(text: &str) -> Result<u8, String> {
+    text.strip_suffix('%').unwrap_or(text).parse().map_err(|_| format!("'{text}' is not a whole number of percent"))
 }
 
 fn limit(text: &str) -> Result<u64, String> {

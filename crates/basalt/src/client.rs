@@ -149,7 +149,7 @@ impl Client {
         if status >= 400 {
             let unknown = |_| Failure::Local(format!("the daemon answered with status {status}: {}", String::from_utf8_lossy(&bytes)));
             let mut problem: Problem = serde_json::from_slice(&bytes).map_err(unknown)?;
-            if problem.code == Code::Unauthorized {
+            if problem.message == control::api::NO_TOKEN {
                 problem.action = token_advice(self.token.is_some()).into();
             }
             return Err(Failure::Problem(problem));

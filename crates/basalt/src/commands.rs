@@ -168,6 +168,14 @@ impl Session {
                 self.resize(&at(&volume), Resize { bytes, force: false })?;
             }
             VolumeCommand::Shrink { volume, size: bytes, force, yes } => {
+                let now: Volume = self.client.get(&at(&volume))?;
+                if bytes > now.bytes {
+                    let problem = control::Problem::refused(
+                        format!("volume {} has {}, which is less", now.name, size(now.bytes)),
+                        "use 'basalt volume grow' to make it larger",
+                    );
+                    return Err(Failure::Problem(problem));
+                }
                 confirm(yes || !force, &format!("Cut off and lose what lies in volume {volume} behind {}?", size(bytes)))?;
                 self.resize(&at(&volume), Resize { bytes, force })?;
             }

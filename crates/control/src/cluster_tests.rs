@@ -3,7 +3,7 @@
 use crate::cluster_fixture::Fixture;
 use crate::fake::DirectoryAnswer;
 use base::unit::CHUNK_BYTES;
-use base::{Epoch, Incarnation, OwnerId, OwnershipRecord};
+use base::{Epoch, Incarnation, NodeRole, OwnerId, OwnershipRecord};
 use dataplane::{Change, ChangeOutcome, DataPlaneEvent, DirectoryAsk, RecordRevision};
 use directory::modelled::Faults;
 use directory::record::*;
@@ -51,6 +51,8 @@ fn every_node_says_who_is_up_and_who_leads_and_one_that_goes_in_order_is_gone_at
     }
     f.control(&leader).shutdown().unwrap();
     assert_eq!(f.directory.all::<PresenceRecord>().unwrap().len(), 2);
+    let witness = NodeRecord { role: NodeRole::Witness, release: "1.0.1".into(), ..NodeRecord::new("w".into(), "w".into(), 0) };
+    f.directory.commit(&Transaction::new().create(&witness)).unwrap();
     let others: Vec<&str> = NAMES.into_iter().filter(|n| *n != leader).collect();
     f.until("another one leads", || f.leader().is_some_and(|l| l != leader));
     let nodes = f.done(others[0], "GET", "/api/v1/nodes", Value::Null);
@@ -58,7 +60,7 @@ fn every_node_says_who_is_up_and_who_leads_and_one_that_goes_in_order_is_gone_at
     assert_eq!((gone["up"].as_bool(), gone["leads"].as_bool()), (Some(false), Some(false)));
     let status = f.done(others[1], "GET", "/api/v1/status", Value::Null);
     let down: Vec<&Value> = status["checks"].as_array().unwrap().iter().filter(|c| c["id"] == "node_down").collect();
-    assert_eq!(down.len(), 1, "one alarm for the node: {status}");
+    assert_eq!(down.len(), 1, "one alarm for the node, and none for a witness, which never says that it is up: {status}");
     assert!(!status["checks"].as_array().unwrap().iter().any(|c| c["id"] == "group_offline"), "and none for what it has: {status}");
 }
 

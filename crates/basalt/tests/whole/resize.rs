@@ -58,6 +58,8 @@ fn what_was_cut_off_is_gone_when_the_volume_grows_again() {
             wait_for_capacity(&daemon);
         }
         daemon.expect(VOLUME, VOLUME, "full");
+        let larger = daemon.fails("volume shrink v --size 65MiB --force", 5);
+        assert!(larger.contains("volume grow"), "{larger}");
         daemon.ok("volume shrink v --size 20MiB --force");
         daemon.expect(CUT, CUT, "smaller");
         daemon.ok("volume grow v --size 64MiB");

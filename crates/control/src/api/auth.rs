@@ -74,6 +74,9 @@ impl Token {
     }
 }
 
+/// What a request hears that shows no token of the API, or a wrong one.
+pub const NO_TOKEN: &str = "the request shows no token, or a wrong one";
+
 /// Lets a request through if it shows the token.
 pub(super) async fn require(State(token): State<Token>, request: Request, next: Next) -> Result<Response, Problem> {
     let shown = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).and_then(|v| v.strip_prefix("Bearer "));
@@ -81,7 +84,7 @@ pub(super) async fn require(State(token): State<Token>, request: Request, next: 
         Some(shown) if token.is(shown.trim().as_bytes()) => Ok(next.run(request).await),
         _ => Err(Problem::new(
             Code::Unauthorized,
-            "the request shows no token, or a wrong one",
+            NO_TOKEN,
             "send the header 'Authorization: Bearer TOKEN' with the token of api.token_file",
         )),
     }

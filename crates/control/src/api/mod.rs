@@ -20,7 +20,7 @@ mod server;
 mod statistics_types;
 pub mod types;
 
-pub use auth::{Token, TokenError};
+pub use auth::{NO_TOKEN, Token, TokenError};
 pub(crate) use handler::path_below;
 pub use router::{OPENAPI_PATH, cluster_router, router};
 pub(crate) use server::serve_unix;

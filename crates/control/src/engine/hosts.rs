@@ -61,8 +61,12 @@ impl Control {
             if self.directory.named(Kind::HostEntry, &new.name)?.is_some() {
                 return Err(Problem::exists("host", &new.name));
             }
-            if self.directory.find::<HostEntryRecord>(&new.nqn)?.is_some() {
-                return Err(Problem::exists("host", &new.nqn));
+            if let Some(known) = self.directory.find::<HostEntryRecord>(&new.nqn)? {
+                return Err(Problem::new(
+                    crate::Code::Exists,
+                    format!("{} has the name {} already", new.nqn, known.name),
+                    "use that name, or 'basalt host remove' it first",
+                ));
             }
             if self.directory.list(Kind::HostEntry)?.len() >= HOST_ENTRIES_MAX {
                 return Err(Problem::refused(format!("{HOST_ENTRIES_MAX} hosts have names already"), "remove some first"));

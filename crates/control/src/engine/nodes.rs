@@ -6,7 +6,7 @@
 use super::*;
 use crate::api::types as api;
 use crate::portals::{OwnAddress, iscsi_portals, portals};
-use base::{NodeId, NodeSlot};
+use base::{NodeId, NodeRole, NodeSlot};
 use cluster::{FreeSlot, free_slot};
 
 /// Among the names of nodes: who has a slot. No node is called so, for a name has no space.
@@ -167,6 +167,8 @@ impl Control {
         let here = node.name == self.identity.node;
         let mut names: Vec<String> = groups.iter().filter(|g| g.node == node.name).map(|g| g.name.clone()).collect();
         names.sort();
+        // a witness writes it down at its start, and does not say that it is up
+        let recorded = || Some(node.release.clone()).filter(|release| node.role == NodeRole::Witness && !release.is_empty());
         api::Node {
             name: node.shown_name().to_owned(),
             id: node.id.map(|id| id.to_string()),
@@ -177,7 +179,7 @@ impl Control {
             answers: here,
             up: here || presence.is_some(),
             leads: leader == Some(&node.name),
-            version: if here { Some(self.identity.version.clone()) } else { presence.map(|p| p.release.clone()) },
+            version: if here { Some(self.identity.version.clone()) } else { presence.map_or_else(recorded, |p| Some(p.release.clone())) },
             cores: if here { Some(self.identity.cores as u32) } else { presence.map(|p| p.cores) },
             groups: names,
             etcd: self.formation.as_ref().and_then(|f| f.part_in_etcd(node)).map(str::to_owned),

@@ -4,7 +4,7 @@ use super::*;
 use crate::api::types as api;
 use crate::config::Serves;
 use api::Health;
-use base::ByteSize;
+use base::{ByteSize, NodeRole};
 use format::disk::{Descriptor, DiskError};
 use nvmf::{ListenerKind, ListenerSpec};
 
@@ -245,9 +245,11 @@ impl Control {
     fn cluster_checks(&self, groups: &[api::Group], volumes: &[api::Volume]) -> Result<Vec<api::Check>, Problem> {
         let presences = self.presences()?;
         let mut checks = self.directory_checks();
-        let members = self.directory.all::<NodeRecord>()?.into_iter().filter(|n| n.is_member() && n.name != self.identity.node);
+        // A witness does not say that it is up: all that it is for is its member of etcd, which is watched.
+        let says = |n: &NodeRecord| n.is_member() && n.role == NodeRole::Data && n.name != self.identity.node;
+        let members = self.directory.all::<NodeRecord>()?.into_iter().filter(|n| says(n));
         let down = members.filter(|n| !self.is_alone() && !presences.contains_key(&n.name));
-        checks.extend(down.map(|n| node_down(&n.name, groups, volumes)));
+        checks.extend(down.map(|n| node_down(&n, groups, volumes)));
         // Those on nodes that are down are in that one's alarm.
         let up = |v: &&api::Volume| {
             let there = |node: &String| *node == self.identity.node || presences.contains_key(node);
@@ -326,13 +328,13 @@ impl Control {
 }
 
 /// One alarm for a node, not one for each thing that it has.
-fn node_down(node: &str, groups: &[api::Group], volumes: &[api::Volume]) -> api::Check {
-    let groups = groups.iter().filter(|g| g.node == node).count();
-    let volumes = volumes.iter().filter(|v| v.components.iter().any(|c| c.node == node)).count();
+fn node_down(node: &NodeRecord, groups: &[api::Group], volumes: &[api::Volume]) -> api::Check {
+    let groups = groups.iter().filter(|g| g.node == node.name).count();
+    let volumes = volumes.iter().filter(|v| v.components.iter().any(|c| c.node == node.name)).count();
     check(
         "node_down",
         Health::Error,
-        &format!("node {node}"),
+        &format!("node {}", node.shown_name()),
         format!("it does not say that it is up; {groups} disk group(s) and {volumes} volume(s) lie on it"),
         "start it, or look at its network; its volumes are served when it is back".into(),
     )

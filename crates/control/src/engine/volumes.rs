@@ -101,8 +101,10 @@ impl Control {
             return Err(Problem::invalid(format!("logical blocks cannot have {lba_bytes} bytes"), "use 512 or 4096"));
         }
         let (_, volume) = self.decided(|| {
-            if self.directory.named(Kind::Volume, &new.name)?.is_some() {
-                return Err(Problem::exists("volume", &new.name));
+            if let Some(id) = self.directory.named(Kind::Volume, &new.name)? {
+                // names are the same whatever their case
+                let there = self.directory.find::<VolumeRecord>(&id)?;
+                return Err(Problem::exists("volume", there.as_ref().map_or(&new.name, |v| &v.name)));
             }
             let attach_to = self.subsystem_for(new)?;
             let planned = self.planned(new, bytes, lba_bytes, attach_to)?;
@@ -138,11 +140,7 @@ impl Control {
         let mut nodes = placement.layout.mirrors.iter().flat_map(|mirror| &mirror.copies).map(|copy| &copy.node);
         let first = nodes.next();
         if nodes.any(|node| Some(node) != first) && !self.plane.serves_copies() {
-            return Err(Problem::new(
-                crate::Code::PolicyNotPossible,
-                format!("policy {} asks for copies on several nodes, and volumes with those are not proven yet", policy.name),
-                "use a policy that tolerates no failure; to try such volumes, with data that may be lost, set try_mirrors in the section [cluster]",
-            ));
+            return Err(mirrors_not_proven(&policy));
         }
         let (volume, object) = new_records(new, bytes, lba_bytes, policy.id(), attach_to, &placement);
         let groups = groups.into_iter().filter(|g| object.components().any(|c| c.group == g.id)).collect();
@@ -529,9 +527,12 @@ impl Control {
         let mut missing = cluster::compliance(&policy.policy, &layout_of(&object), &self.inventory()?);
         missing.retain(|s| !matches!(s, Shortfall::Reservation { .. }));
         let more_copies = missing.iter().any(|s| matches!(s, Shortfall::FaultDomains { .. }));
-        if more_copies && self.plane.serves_copies() && !policy.policy.force_provisioning {
+        if more_copies && !policy.policy.force_provisioning {
             // There has to be a place for them.
             self.copies_change(&object, &policy.policy)?;
+            if !self.plane.serves_copies() {
+                return Err(mirrors_not_proven(policy));
+            }
             missing.retain(|s| !matches!(s, Shortfall::FaultDomains { .. }));
         }
         if missing.is_empty() || policy.policy.force_provisioning {
@@ -724,4 +725,13 @@ pub(super) fn volume_size(bytes: u64) -> Result<u64, Problem> {
             format!("give a size between 1 MiB and {}", ByteSize(VOLUME_BYTES_MAX)),
         )
     })
+}
+
+/// Of a policy that asks for copies on several nodes, where that is not asked for in the configuration.
+fn mirrors_not_proven(policy: &PolicyRecord) -> Problem {
+    Problem::new(
+        crate::Code::PolicyNotPossible,
+        format!("policy {} asks for copies on several nodes, and volumes with those are not proven yet", policy.name),
+        "use a policy that tolerates no failure; to try such volumes, with data that may be lost, set try_mirrors in the section [cluster]",
+    )
 }

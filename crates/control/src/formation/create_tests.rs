@@ -22,7 +22,7 @@ fn an_address_that_is_none_or_is_taken_is_refused() {
         ("224.0.0.1:7420".into(), crate::Code::Invalid),
         (format!("{ip}:65534"), crate::Code::Invalid),
         (taken.to_string(), crate::Code::Unavailable),
-        ("192.0.2.77:7420".into(), crate::Code::Unavailable),
+        ("192.0.2.77:7420".into(), crate::Code::Invalid),
     ] {
         let refused = Addresses::of(&text).unwrap_err();
         assert!(refused.code == code, "{text}: {refused:?}");

@@ -131,7 +131,7 @@ pub enum FormationError {
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] openssl::error::ErrorStack),
     /// The cluster's listener.
-    #[error("this node cannot listen for other nodes on {address}: {cause}; free the address")]
+    #[error("this node cannot listen for other nodes on {address}: {cause}")]
     Listen {
         /// The address.
         address: std::net::SocketAddr,
@@ -149,7 +149,12 @@ impl From<FormationError> for Problem {
                 Self::new(Code::Unavailable, message, "install etcd (docs/etcd.md says how), or set cluster.etcd_programs")
             }
             FormationError::EtcdSilent { .. } => Self::new(Code::Unavailable, message, "see the daemon's log, then try again"),
-            FormationError::Listen { .. } => Self::new(Code::Unavailable, message, "give another address"),
+            FormationError::Listen { cause, .. } => match cause.kind() {
+                std::io::ErrorKind::AddrNotAvailable => {
+                    Self::invalid(message, "give an address that this server has ('ip address' lists them)")
+                }
+                _ => Self::new(Code::Unavailable, message, "free the address, or give another port: --address ADDRESS:PORT"),
+            },
             _ => Self::new(Code::Internal, message, "see the daemon's log (journalctl -u basalt)"),
         }
     }

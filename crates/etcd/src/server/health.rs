@@ -149,7 +149,7 @@ impl Problem {
             }
             Self::Free { member, bytes } => format!("the store of etcd's member {member} holds {} MiB of free space", bytes >> 20),
             Self::Learner { member } => format!("etcd's member {member} does not vote yet"),
-            Self::NoSpare { all } => format!("etcd has {all} members that vote: the loss of one stops changes"),
+            Self::NoSpare { all } => format!("etcd has too few members that vote ({all}): the loss of one stops changes"),
             Self::Versions => "etcd's members have different versions".to_owned(),
         }
     }
