@@ -24,7 +24,7 @@ class Runs:
 
     def add(self, round_no, row, who, sample):
         self.samples.setdefault(row, {}).setdefault(who, []).append(sample)
-        more = f" {sample['p99_9_us']:9.0f} us p99.9" if "p99_9_us" in sample else ""
+        more = f" {sample['p99_9_us']:9.0f} us p99.9" if sample.get("p99_9_us") is not None else ""
         print(f"round {round_no + 1}  {who:14}  {row.work:46} {sample['iops']:12,.0f} IOPS {sample['us']:9.1f} us{more}"
               f"{'  ERRORS' if sample['errors'] else ''}", flush=True)
 
