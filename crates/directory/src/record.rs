@@ -8,7 +8,7 @@ pub use cluster::record::*;
 use serde::{Serialize, de::DeserializeOwned};
 
 /// A type that the directory holds.
-pub trait Record: Serialize + DeserializeOwned {
+pub trait Record: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
     /// Its kind of key.
     const KIND: Kind;
     /// Its id among its kind.

@@ -48,9 +48,11 @@ impl<D: Directory + ?Sized> Typed for D {
 }
 
 pub(crate) fn decode<R: Record>(entry: Entry) -> Result<Versioned<R>, DirectoryError> {
-    let value = serde_json::from_slice(&entry.value)
-        .map_err(|cause| DirectoryError::Record { key: entry.key.clone(), cause: cause.to_string() })?;
-    Ok(Versioned { revision: entry.revision, value })
+    Ok(Versioned { revision: entry.revision, value: parse(&entry.key, &entry.value)? })
+}
+
+pub(crate) fn parse<R: Record>(key: &Key, value: &[u8]) -> Result<R, DirectoryError> {
+    serde_json::from_slice(value).map_err(|cause| DirectoryError::Record { key: key.clone(), cause: cause.to_string() })
 }
 
 pub(crate) fn name_key(kind: Kind, name: &str) -> Key {

@@ -529,7 +529,10 @@ impl Control {
         let more_copies = missing.iter().any(|s| matches!(s, Shortfall::FaultDomains { .. }));
         if more_copies && !policy.policy.force_provisioning {
             // There has to be a place for them.
-            self.copies_change(&object, &policy.policy)?;
+            self.copies_change(&object, &policy.policy).map_err(|why| Problem {
+                message: format!("volume {} cannot follow policy {}: {}", volume.name, policy.name, why.message),
+                ..why
+            })?;
             if !self.plane.serves_copies() {
                 return Err(mirrors_not_proven(policy));
             }
