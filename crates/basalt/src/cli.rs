@@ -744,11 +744,11 @@ fn size_limit(text: &str) -> Result<u64, String> {
 }
 
 fn number(text: &str) -> Result<u8, String> {
-    text.parse().map_err(|_| format!("'{text}' is not a whole number from 0 to 255"))
+    text.parse().map_err(|_| format!("'{text}' is not a whole number, or is too large"))
 }
 
 fn percent(text: &str) -> Result<u8, String> {
-    text.strip_suffix('%').unwrap_or(text).parse().map_err(|_| format!("'{text}' is not a whole number of percent"))
+    text.strip_suffix('%').unwrap_or(text).parse().map_err(|_| format!("'{text}' is not a percentage: write a whole number from 0 to 100"))
 }
 
 fn limit(text: &str) -> Result<u64, String> {
