@@ -489,7 +489,7 @@ Devices that hold something are refused, except with --force. Devices that are m
 }
 
 /// All of [`PolicyArgs`]: who changes a policy says what.
-const POLICY_ARGS: [&str; 9] = [
+const POLICY_ARGS: [&str; 10] = [
     "failures_to_tolerate",
     "stripe_width",
     "space_reservation",
@@ -499,6 +499,7 @@ const POLICY_ARGS: [&str; 9] = [
     "checksum",
     "force_provisioning",
     "slow_copies_leave",
+    "repair_after",
 ];
 
 #[derive(Args, Debug, Default)]
@@ -530,6 +531,9 @@ pub struct PolicyArgs {
     /// Let a copy leave that takes ten times as long for changes as the others; off: it stays, and is reported
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on")]
     pub slow_copies_leave: Option<Switch>,
+    /// Make a copy that is away for so long anew on another node: 90s, 60m, 2h or 1d; or never
+    #[arg(long, value_name = "TIME|never", value_parser = wait)]
+    pub repair_after: Option<u64>,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -678,6 +682,12 @@ pub enum VolumeCommand {
         #[arg(long, value_name = "on|off")]
         read_only: Option<Switch>,
     },
+    /// Make copies that are away anew on other nodes now, without the wait of the policy
+    #[command(after_help = "Examples:\n  basalt volume repair db")]
+    Repair {
+        /// Name or id
+        volume: String,
+    },
     /// Delete a volume and its data
     #[command(
         visible_alias = "rm",
@@ -719,20 +729,33 @@ pub enum ConfigCommand {
 
 /// A time, in seconds since 1970: so many minutes, hours or days ago, or that number itself.
 fn when(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is not a time; write 30m, 2h or 7d (ago), or seconds since 1970");
-    let seconds_of = |unit: char| match unit {
-        'm' => Some(60),
-        'h' => Some(3600),
-        'd' => Some(86_400),
-        _ => None,
-    };
     if let Ok(seconds) = text.parse() {
         return Ok(seconds);
     }
-    let unit = text.chars().last().and_then(seconds_of).ok_or_else(wrong)?;
-    let ago: u64 = text[..text.len() - 1].parse::<u64>().ok().and_then(|n| n.checked_mul(unit)).ok_or_else(wrong)?;
+    let ago = seconds(text).ok_or_else(|| format!("'{text}' is not a time; write 30m, 2h or 7d (ago), or seconds since 1970"))?;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());
     Ok(now.saturating_sub(ago))
+}
+
+/// How long, in seconds; 0: without end.
+fn wait(text: &str) -> Result<u64, String> {
+    if text == "never" {
+        return Ok(0);
+    }
+    let long = seconds(text).filter(|seconds| *seconds > 0);
+    long.ok_or_else(|| format!("'{text}' is not how long: write 90s, 60m, 2h or 1d, or never"))
+}
+
+/// So many seconds, minutes, hours or days.
+fn seconds(text: &str) -> Option<u64> {
+    let unit = match text.chars().last()? {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => return None,
+    };
+    text[..text.len() - 1].parse::<u64>().ok()?.checked_mul(unit)
 }
 
 fn size(text: &str) -> Result<u64, String> {

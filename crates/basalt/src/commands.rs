@@ -190,6 +190,10 @@ impl Session {
                 let changed: Volume = self.client.patch(&at(&volume), &change)?;
                 self.print(&changed, show::volume);
             }
+            VolumeCommand::Repair { volume } => {
+                let repaired: Volume = self.client.post(&format!("{}/repair", at(&volume)), &())?;
+                self.print(&repaired, show::volume);
+            }
             VolumeCommand::Delete { volume, force, yes } => {
                 confirm(yes || force, &format!("Delete volume {volume} and all its data?"))?;
                 let () = self.client.delete(&format!("{}?force={force}", at(&volume)))?;
@@ -346,6 +350,7 @@ impl From<PolicyArgs> for PolicyChange {
             checksum: switch(args.checksum),
             force_provisioning: switch(args.force_provisioning),
             slow_copies_leave: switch(args.slow_copies_leave),
+            repair_after_s: args.repair_after,
         }
     }
 }

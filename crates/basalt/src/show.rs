@@ -251,6 +251,8 @@ pub fn policies(policies: &[Policy]) -> Page {
         .left("force", |p| switch(p.force_provisioning))
         .left("slow copies", |p| if p.slow_copies_leave { "leave" } else { "stay" }.into())
         .wide()
+        .right("repair after", |p| p.repair_after_s.map_or("never".into(), duration))
+        .wide()
         .right("volumes", |p| p.volumes.to_string())
         .state("possible", |p| yes(p.not_possible.is_empty()));
     let not_possible = policies.iter().filter(|p| !p.not_possible.is_empty());
@@ -269,6 +271,7 @@ pub fn policy(p: &Policy) -> Page {
         ("checksum", switch(p.checksum)),
         ("force provisioning", switch(p.force_provisioning)),
         ("slow copies", if p.slow_copies_leave { "leave" } else { "stay" }.into()),
+        ("copies that are away", p.repair_after_s.map_or("waited for".into(), |s| format!("made anew elsewhere after {}", duration(s)))),
         ("volumes", p.volumes.to_string()),
         ("not possible now", p.not_possible.join("; ")),
     ])
@@ -303,6 +306,7 @@ pub fn volumes(volumes: &[Volume]) -> Page {
         .wide()
         .left("policy", |v| v.policy.clone())
         .state("compliant", |v| yes(v.compliant))
+        .right("in sync", |v| format!("{} of {}", v.copies_in_sync, v.copies))
         .right("block", |v| v.lba_bytes.to_string())
         .state("state", |v| word(&v.state))
         .left("owner", |v| or_dash(owner(v)))
@@ -327,6 +331,7 @@ pub fn volume(v: &Volume) -> Page {
         ("block", format!("{} bytes", v.lba_bytes)),
         ("policy", v.policy.clone()),
         ("compliant", if v.compliant { "yes".into() } else { format!("no: {}", v.shortfalls.join("; ")) }),
+        ("copies in sync", format!("{} of {}", v.copies_in_sync, v.copies)),
         ("state", word(&v.state)),
         ("reason", v.reason.clone().unwrap_or_default()),
         ("access", if v.read_only { "read-only" } else { "read and write" }.into()),

@@ -3,11 +3,13 @@
 //! ```text
 //!  planned (absent, not made) ─► its node makes it ─► absent ─► resyncing ─► active
 //!                                                     └────────────┴────────────┴──► leaving ─► its node deletes it ─► gone
+//!
+//!  lost: away for longer than its policy waits ─► another one is added ─► that is in sync ─► leaving; deleted if its node ever comes back
 //! ```
 //!
 //! Owns: [`copies_change`], what that makes of an object, and [`without`].
-//! Invariants: one change of an object at a time; what is added lies in a fault domain of its own; a copy in sync stays in each mirror, the owner's if
-//! it is one.
+//! Invariants: one copy is added to an object at a time, or several at once; what is added lies in a fault domain of its own; what is taken away leaves
+//! as many copies in sync as the policy asks for, the owner's among them if it is one.
 //! Never: moves data, changes the number of mirrors.
 
 use crate::inventory::{Domain, Inventory, Room};
@@ -23,41 +25,92 @@ use std::collections::BTreeSet;
 pub enum CopiesChange {
     /// Copies to be made: of each, its place in each mirror.
     Add(Vec<Vec<Slot>>),
-    /// Copies to be deleted: their places among the copies of each mirror.
-    Remove(Vec<usize>),
+    /// Components to be deleted: those of whole copies.
+    Remove(Vec<ComponentId>),
 }
 
 /// What is to be changed so that an object has as many copies as its policy asks for; `None`: nothing, or not now, because the last change is under way
-/// or those that are to stay are not in sync.
+/// or those that are to stay are not in sync. `lost`: components that nobody waits for any more. Their copies do not count, and go once there are enough
+/// others in sync.
 ///
 /// # Errors
 /// There is no room for more, or there are not enough fault domains. With force provisioning there are as many as there can be.
-pub fn copies_change(inventory: &Inventory, policy: &Policy, object: &ObjectRecord) -> Result<Option<CopiesChange>, PlaceError> {
-    let Some(first) = object.mirrors.first() else { return Ok(None) };
-    let (have, wanted) = (first.len(), policy.copies());
-    let quiet = object.components().all(ComponentRecord::is_used) && object.mirrors.iter().all(|copies| copies.len() == have);
-    match have.cmp(&wanted) {
-        _ if !quiet || have == 0 => Ok(None),
-        core::cmp::Ordering::Equal => Ok(None),
-        core::cmp::Ordering::Greater => Ok(removed(object, have, wanted)),
-        core::cmp::Ordering::Less => added(inventory, policy, object, wanted - have),
+pub fn copies_change(
+    inventory: &Inventory,
+    policy: &Policy,
+    object: &ObjectRecord,
+    lost: &BTreeSet<ComponentId>,
+) -> Result<Option<CopiesChange>, PlaceError> {
+    let Some(copies) = copies_of(object, lost) else { return Ok(None) };
+    let wanted = policy.copies();
+    let never_made: Vec<&Copy<'_>> = copies.iter().filter(|c| !c.is_made && c.is_lost).collect();
+    if !never_made.is_empty() {
+        return Ok(Some(CopiesChange::Remove(never_made.into_iter().flat_map(Copy::ids).collect())));
+    }
+    let kept = copies.iter().filter(|c| !c.is_lost).count();
+    match () {
+        () if copies.iter().any(|c| !c.is_made) || copies.iter().all(|c| !c.is_in_sync) => Ok(None),
+        () if kept < wanted => added(inventory, policy, object, lost, wanted - kept),
+        () if copies.len() > wanted => Ok(removed(copies, wanted)),
+        () => Ok(None),
     }
 }
 
-fn removed(object: &ObjectRecord, have: usize, wanted: usize) -> Option<CopiesChange> {
-    let active = |n: usize| object.mirrors.iter().all(|copies| copies[n].state == CopyState::Active);
-    let owns = |n: usize| object.mirrors.iter().any(|copies| Some(copies[n].node.as_str()) == owner_of(object));
-    let mut order: Vec<usize> = (0..have).collect();
-    order.sort_by_key(|n| (!active(*n), !owns(*n), *n));
-    let mut leaving = order.split_off(wanted);
-    leaving.sort_unstable();
-    order.iter().any(|n| active(*n)).then_some(CopiesChange::Remove(leaving))
+/// A copy of an object: a component of each mirror.
+struct Copy<'a> {
+    components: Vec<&'a ComponentRecord>,
+    is_made: bool,
+    is_in_sync: bool,
+    is_lost: bool,
+    is_owners: bool,
 }
 
-fn added(inventory: &Inventory, policy: &Policy, object: &ObjectRecord, missing: usize) -> Result<Option<CopiesChange>, PlaceError> {
+impl Copy<'_> {
+    fn ids(&self) -> impl Iterator<Item = ComponentId> {
+        self.components.iter().map(|c| c.id)
+    }
+}
+
+/// The copies that an object is to have, in the order of its record. `None`: it has none, or those of its mirrors do not match yet.
+fn copies_of<'a>(object: &'a ObjectRecord, lost: &BTreeSet<ComponentId>) -> Option<Vec<Copy<'a>>> {
+    let stay: Vec<Vec<&ComponentRecord>> = object.mirrors.iter().map(|m| m.iter().filter(|c| !c.leaving).collect()).collect();
+    let have = stay.first().map(Vec::len).filter(|have| *have > 0)?;
+    let copy = |n: usize| {
+        let components: Vec<&ComponentRecord> = stay.iter().map(|mirror| mirror[n]).collect();
+        let all = |is: fn(&ComponentRecord) -> bool| components.iter().all(|c| is(c));
+        Copy {
+            is_made: all(ComponentRecord::is_used),
+            is_in_sync: all(|c| c.state == CopyState::Active),
+            is_lost: components.iter().any(|c| lost.contains(&c.id)),
+            is_owners: components.iter().any(|c| Some(c.node.as_str()) == owner_of(object)),
+            components,
+        }
+    };
+    stay.iter().all(|mirror| mirror.len() == have).then(|| (0..have).map(copy).collect())
+}
+
+/// Those that stay are in sync: so a copy that is lost, or comes back too late, is kept as long as another one takes its place.
+fn removed(mut copies: Vec<Copy<'_>>, wanted: usize) -> Option<CopiesChange> {
+    copies.sort_by_key(|c| (!c.is_in_sync, c.is_lost, !c.is_owners));
+    let leaving = copies.split_off(wanted);
+    copies.iter().all(|c| c.is_in_sync).then(|| CopiesChange::Remove(leaving.iter().flat_map(Copy::ids).collect()))
+}
+
+fn added(
+    inventory: &Inventory,
+    policy: &Policy,
+    object: &ObjectRecord,
+    lost: &BTreeSet<ComponentId>,
+    missing: usize,
+) -> Result<Option<CopiesChange>, PlaceError> {
     let domain = |c: &ComponentRecord| inventory.nodes.iter().find(|n| n.name == c.node).map_or(c.node.clone(), |n| n.fault_domain.clone());
-    let taken: BTreeSet<String> = object.components().map(domain).collect();
-    let free: Vec<Domain> = inventory.fault_domains().into_iter().filter(|d| !taken.contains(&d.name)).collect();
+    let stay = object.components().filter(|c| !c.leaving && !lost.contains(&c.id));
+    let taken: BTreeSet<String> = stay.map(domain).collect();
+    // A node has one copy of an object, also while one leaves.
+    let has_none = |node: &str| object.components().all(|c| c.node != node);
+    let mut others = inventory.clone();
+    others.nodes.retain(|n| has_none(&n.name) && !taken.contains(&n.fault_domain));
+    let free = others.fault_domains();
     let (needed, have) = (policy.copies(), taken.len() + free.len());
     if have < needed && !policy.force_provisioning {
         let shortfall = Shortfall::FaultDomains { failures: policy.failures_to_tolerate, needed, have };
@@ -127,10 +180,8 @@ impl CopiesChange {
                     }
                 }
             }
-            CopiesChange::Remove(copies) => {
-                for mirror in &mut object.mirrors {
-                    copies.iter().for_each(|n| mirror[*n].leaving = true);
-                }
+            CopiesChange::Remove(leaving) => {
+                object.components_mut().filter(|c| leaving.contains(&c.id)).for_each(|c| c.leaving = true);
             }
         }
     }

@@ -40,7 +40,7 @@ pub use paths::{
 pub use place::{Layout, MIRRORS_MAX, MirrorSlots, PlaceError, Placement, Slot, compliance, component_bytes, place, reserve_chunks};
 pub use policy::{IOPS_LIMIT_UNIT_BYTES, Policy, PolicyError, STRIPE_WIDTH_MAX, Shortfall};
 pub use portals::portals_near;
-pub use reconcile::{Action, Finish, GroupSeen, NotServed, Observed, Records, Usable, reconcile, serving, state_after_open};
+pub use reconcile::{Action, Finish, GroupSeen, NotServed, Observed, Records, Usable, only_on, reconcile, serving, state_after_open};
 pub use share::{is_sized, share_of};
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ pub const IOPS_LIMIT_UNIT_BYTES: u64 = 32 << 10;
 pub const STRIPE_WIDTH_MAX: u8 = 12;
 /// The most node failures that can be asked to be tolerated.
 pub const FAILURES_TO_TOLERATE_MAX: u8 = 3;
+/// How long a copy that is away is waited for, in seconds, where nothing else is said: a server is repaired, or started with a new kernel, within an hour.
+pub const REPAIR_AFTER_S: u64 = 3600;
 /// The lowest limits that still let a host use its volume.
 const IOPS_LIMIT_MIN: u64 = 10;
 const BANDWIDTH_LIMIT_MIN: u64 = 1 << 20;
@@ -40,6 +42,14 @@ pub struct Policy {
     /// A copy that takes much longer for changes than the others leaves, as one that fails. Else it stays, and is reported.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub slow_copies_leave: bool,
+    /// A copy that is away for so many seconds is made anew on another node. `None`: it is waited for.
+    #[serde(skip_serializing_if = "is_usual_wait")]
+    pub repair_after_s: Option<u64>,
+}
+
+/// Whether copies that are away are made anew after the usual time.
+fn is_usual_wait(repair_after_s: &Option<u64>) -> bool {
+    *repair_after_s == Some(REPAIR_AFTER_S)
 }
 
 impl Default for Policy {
@@ -55,6 +65,7 @@ impl Default for Policy {
             checksum: true,
             force_provisioning: false,
             slow_copies_leave: false,
+            repair_after_s: Some(REPAIR_AFTER_S),
         }
     }
 }

@@ -74,8 +74,9 @@ pub enum GroupSeen {
 pub struct Observed {
     /// Its name.
     pub node: String,
-    /// It has just started, and what ends with that has not ended yet.
-    pub restarted: bool,
+    /// It has just started, and this is a loss of power to the hosts of these volumes ([`only_on`], as it was then): what ends with that has not
+    /// ended yet.
+    pub restarted: BTreeSet<VolumeId>,
     /// The terms that it has begun since it started, by object.
     pub terms: BTreeMap<ObjectId, Epoch>,
     /// Its groups.
@@ -145,9 +146,7 @@ pub enum Action {
 /// Everything that `observed.node` has to do now. What depends on the outcome of another action comes when that is observed.
 pub fn reconcile(records: &Records, observed: &Observed) -> Vec<Action> {
     let mut actions = Vec::new();
-    if observed.restarted {
-        actions.extend(restart(records, &observed.node));
-    }
+    actions.extend(restart(records, observed));
     actions.extend(terms(records, observed));
     for group in records.groups.iter().filter(|g| g.node == observed.node) {
         actions.extend(for_group(group, observed.groups.get(&group.id)));
@@ -180,11 +179,17 @@ pub fn reconcile(records: &Records, observed: &Observed) -> Vec<Action> {
 /// no loss of power to the volume's hosts.
 fn is_of(records: &Records, volume: &VolumeRecord, node: &str) -> bool {
     let object = records.objects.iter().find(|o| o.id == volume.object);
-    object.is_none_or(|o| o.lies_on(node))
+    object.is_none_or(|o| o.lies_on(node)) || hooks::seeded(SeededFault::RestartEndsAll)
 }
 
-fn restart<'a>(records: &'a Records, node: &'a str) -> impl Iterator<Item = Action> + 'a {
-    let mine = records.volumes.iter().filter(move |v| is_of(records, v, node) || hooks::seeded(SeededFault::RestartEndsAll));
+/// Volumes that only this node can serve. To be looked at once for each start: one whose other copies go later was served by others meanwhile.
+pub fn only_on(records: &Records, node: &str) -> BTreeSet<VolumeId> {
+    records.volumes.iter().filter(|v| is_of(records, v, node)).map(|v| v.id).collect()
+}
+
+fn restart<'a>(records: &'a Records, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
+    let ends = |v: &&VolumeRecord| observed.restarted.contains(&v.id) && is_of(records, v, &observed.node);
+    let mine = records.volumes.iter().filter(ends);
     mine.flat_map(|volume| {
         let protected = volume.write_protect == WriteProtect::UntilRestart;
         let reservation = records.reservations.iter().find(|r| r.volume == volume.id);

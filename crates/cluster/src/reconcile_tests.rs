@@ -81,7 +81,7 @@ fn seen(group: &GroupRecord, found: &[(u8, u32)]) -> (GroupId, GroupSeen) {
 
 fn observed(groups: impl IntoIterator<Item = (GroupId, GroupSeen)>) -> Observed {
     let terms = (0..=u8::MAX).map(|n| (ObjectId::from_bytes([n; 16]), Ownership::FIRST.term)).collect();
-    Observed { node: NODE.into(), restarted: false, terms, groups: groups.into_iter().collect(), ..Observed::default() }
+    Observed { node: NODE.into(), terms, groups: groups.into_iter().collect(), ..Observed::default() }
 }
 
 fn reserved(volume: VolumeId, ptpl: bool) -> ReservationRecord {
@@ -129,11 +129,16 @@ fn a_restart_ends_what_ends_with_it_for_volumes_of_this_node_only() {
     r.reservations = r.volumes.iter().map(|v| reserved(v.id, false)).collect();
     let mut o = observed([seen(&mine, &[(1, 1), (3, 3)])]);
     assert_eq!(reconcile(&r, &o), [], "it has not just started");
-    o.restarted = true;
-    let first = r.volumes[0].id;
+    o.restarted = only_on(&r, NODE);
+    let (first, third) = (r.volumes[0].id, r.volumes[2].id);
+    assert_eq!(o.restarted, [first].into());
     assert_eq!(reconcile(&r, &o), [Action::EndProtection(first), Action::EndReservation(first)]);
     r.reservations = r.volumes.iter().map(|v| reserved(v.id, true)).collect();
     assert_eq!(reconcile(&r, &o), [Action::EndProtection(first)], "what persists stays");
+    // Others had the third one when it started.
+    r.objects[2].mirrors[0].pop();
+    assert!(only_on(&r, NODE).contains(&third));
+    assert_eq!(reconcile(&r, &o), [Action::EndProtection(first)]);
 }
 
 #[test]
@@ -397,7 +402,7 @@ proptest! {
     #[test]
     fn it_comes_to_rest_and_touches_nothing_of_another_node((mut r, found) in some_records(), opens in prop::collection::vec(any::<bool>(), 1..5)) {
         let before = r.clone();
-        let mut o = Observed { node: NODE.into(), restarted: true, ..Observed::default() };
+        let mut o = Observed { node: NODE.into(), restarted: only_on(&r, NODE), ..Observed::default() };
         let mut rounds = 0;
         loop {
             let actions = reconcile(&r, &o);

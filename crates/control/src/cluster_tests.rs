@@ -234,6 +234,58 @@ fn a_volume_outlives_the_disk_group_of_a_copy() {
     assert_eq!(left, expected, "a volume without other copies goes with its group");
 }
 
+/// A node with a copy does not come back: after the policy's time, or when an administrator says so, another one is made. When it comes back after all, it
+/// deletes what it had.
+#[test]
+fn a_copy_on_a_node_that_stays_down_is_made_anew_elsewhere() {
+    for asked in [false, true] {
+        let f = three(13, 8);
+        let policy = json!({"name": "mirror", "failures_to_tolerate": 1, "repair_after_s": if asked { 0 } else { 60 }});
+        let policy = f.done("h1", "POST", "/api/v1/policies", policy);
+        assert_eq!(policy["repair_after_s"].as_u64(), (!asked).then_some(60), "0: never");
+        let made = f.done("h1", "POST", "/api/v1/volumes", json!({"name": "v", "bytes": GIB, "policy": "mirror"}));
+        let owner = made["owner"].as_str().unwrap().to_owned();
+        let object = || f.directory.all::<ObjectRecord>().unwrap().remove(0);
+        let set = |node: &str, state| {
+            // As the owner does it.
+            let mut object = object();
+            object.value.owner = Some(owner.clone());
+            object.value.components_mut().filter(|c| c.node == node).for_each(|c| c.state = state);
+            f.directory.commit(&Transaction::new().update(&object)).unwrap();
+        };
+        let other = object().components().find(|c| c.node != owner).unwrap().node.clone();
+        let third = NAMES.into_iter().find(|node| *node != owner && *node != other).unwrap();
+        let repair = || f.ask(third, "POST", "/api/v1/volumes/v/repair", None, None).unwrap();
+        let (status, problem) = repair();
+        assert_eq!((status, problem["code"].as_str()), (409, Some("refused")), "nothing is away: {problem}");
+        f.kill(&other);
+        f.until("that is known", || f.directory.all::<PresenceRecord>().unwrap().len() == 2 && f.leader().is_some());
+        set(&other, base::CopyState::Absent);
+        let at = f.leader().unwrap();
+        let status = f.done(&at, "GET", "/api/v1/status", Value::Null);
+        let says = |id: &str| status["checks"].as_array().unwrap().iter().find(|c| c["id"] == id).map(|c| c["message"].to_string());
+        assert!(says("copies_missing").unwrap().contains("v has 1 of 2"), "{status}");
+        assert!(says("node_down").unwrap().contains("0 volume(s) that nobody else has, copies of 1 that"), "{status}");
+        let began = std::time::Instant::now();
+        if asked {
+            assert_eq!(repair().0, 200);
+        }
+        f.until("there is another copy", || object().used().any(|c| c.node == third));
+        assert!(asked || began.elapsed() * crate::cluster_fixture::SPEED >= std::time::Duration::from_secs(50), "too early");
+        set(third, base::CopyState::Resyncing);
+        let (status, problem) = repair();
+        assert_eq!((status, problem["code"].as_str()), (503, Some("unavailable")), "it is not in sync yet: {problem}");
+        assert!(object().components().all(|c| !c.leaving), "nothing goes before that is in sync");
+        set(third, base::CopyState::Active);
+        f.until("the old one goes", || object().components().any(|c| c.leaving && c.node == other));
+        let shown = f.done(&at, "GET", "/api/v1/volumes/v", Value::Null);
+        assert_eq!((shown["copies_in_sync"].as_u64(), shown["copies"].as_u64()), (Some(2), Some(2)), "{shown}");
+        f.start(&other);
+        f.until("it deletes what it had", || object().components().count() == 2 && f.planes[other.as_str()].components().is_empty());
+        check_idle(&f, "all");
+    }
+}
+
 /// Copies come as soon as there are nodes for them, where the policy takes what is possible.
 #[test]
 fn a_volume_that_was_made_with_what_was_possible_gets_its_copies_later() {

@@ -42,7 +42,7 @@ fn facts() -> (Records, Observed) {
     let reservations = vec![ReservationRecord { volume: volumes[1].id, state: Default::default() }];
     let observed = Observed {
         node: NODE.into(),
-        restarted: false,
+        restarted: Default::default(),
         terms: objects.iter().map(|o: &ObjectRecord| (o.id, Ownership::FIRST.term)).collect(),
         groups: [(group().id, GroupSeen::Open(BTreeMap::new()))].into(),
         forwards: Default::default(),

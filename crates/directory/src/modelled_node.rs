@@ -43,25 +43,28 @@ pub struct ModelledNode {
     directory: Modelled,
     nonces: u128,
     observed: Observed,
+    /// It has not looked at the directory since it was started.
+    begins: bool,
     tried: BTreeSet<Action>,
 }
 
 impl ModelledNode {
     /// A node of this name that is just starting.
     pub fn new(name: &str, directory: Modelled) -> ModelledNode {
-        let observed = Observed { node: name.to_owned(), restarted: true, ..Observed::default() };
-        ModelledNode { directory, nonces: first_nonce(name), observed, tried: BTreeSet::new() }
+        let observed = Observed { node: name.to_owned(), ..Observed::default() };
+        ModelledNode { directory, nonces: first_nonce(name), observed, begins: true, tried: BTreeSet::new() }
     }
 
     /// It was started: of what it did before nothing is known but what is in the directory.
     pub fn begin_start(&mut self) {
         let node = core::mem::take(&mut self.observed.node);
-        self.observed = Observed { node, restarted: true, ..Observed::default() };
+        self.observed = Observed { node, ..Observed::default() };
+        self.begins = true;
         self.tried.clear();
     }
     /// What was to be done at the start is done, or under way.
     pub fn end_start(&mut self) {
-        self.observed.restarted = false;
+        self.observed.restarted.clear();
     }
     /// A group was opened, with these components: their numbers by id.
     pub fn group_opened(&mut self, group: GroupId, components: BTreeMap<ComponentId, u32>) {
@@ -110,7 +113,11 @@ impl ModelledNode {
     pub fn decide(&mut self) -> Vec<Action> {
         let mut left = Vec::new();
         loop {
-            let actions = cluster::reconcile(&self.records(), &self.observed);
+            let records = self.records();
+            if core::mem::take(&mut self.begins) {
+                self.observed.restarted = cluster::only_on(&records, &self.observed.node);
+            }
+            let actions = cluster::reconcile(&records, &self.observed);
             let new: Vec<Action> = actions.into_iter().filter(|a| self.tried.insert(a.clone())).collect();
             if new.is_empty() {
                 return left;

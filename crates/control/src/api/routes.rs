@@ -50,6 +50,7 @@ pub(super) fn all() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(volume, change_volume, delete_volume))
         .routes(routes!(resize_volume))
         .routes(routes!(clear_reservation))
+        .routes(routes!(repair_volume))
         .routes(routes!(subsystems, create_subsystem))
         .routes(routes!(subsystem, change_subsystem, delete_subsystem))
         .routes(routes!(allow_host, deny_host))
@@ -446,6 +447,18 @@ async fn delete_volume(
 )]
 async fn resize_volume(State(control): Engine, Path(volume): Path<String>, Body(body): Body<Resize>) -> Answer<Volume> {
     run(control, move |c| c.resize_volume(&volume, &body)).await.map(Json)
+}
+
+/// Makes copies of a volume that are away anew on other nodes, without the wait of its policy.
+#[utoipa::path(
+    post,
+    path = "/api/v1/volumes/{volume}/repair",
+    tag = "volumes",
+    params(("volume" = String, Path, description = "Name or id")),
+    responses((status = 200, description = "Begun", body = Volume), (status = "default", description = "Not done", body = Problem))
+)]
+async fn repair_volume(State(control): Engine, Path(volume): Path<String>) -> Answer<Volume> {
+    run(control, move |c| c.repair_volume(&volume)).await.map(Json)
 }
 
 /// Removes all registrants of a volume and its reservation, as a last resort; its hosts are notified.

@@ -149,6 +149,9 @@ pub struct Policy {
     /// A copy that takes much longer for changes than the others leaves. Else it stays, and is reported.
     #[serde(default)]
     pub slow_copies_leave: bool,
+    /// After so many seconds a copy that is away is made anew on another node; none: it is waited for.
+    #[serde(default)]
+    pub repair_after_s: Option<u64>,
     /// Volumes that have it.
     pub volumes: u32,
     /// What this cluster cannot give now. A volume with this policy is refused, except under force provisioning.
@@ -181,6 +184,8 @@ pub struct PolicyChange {
     pub force_provisioning: Option<bool>,
     /// A copy that takes much longer for changes than the others leaves.
     pub slow_copies_leave: Option<bool>,
+    /// After so many seconds a copy that is away is made anew on another node; 0: never.
+    pub repair_after_s: Option<u64>,
 }
 
 /// How a volume is.
@@ -262,6 +267,12 @@ pub struct Volume {
     pub compliant: bool,
     /// What the policy asks that it is not.
     pub shortfalls: Vec<String>,
+    /// Copies that its policy asks for.
+    #[serde(default)]
+    pub copies: u32,
+    /// Copies that are in sync.
+    #[serde(default)]
+    pub copies_in_sync: u32,
     /// How it is.
     pub state: VolumeState,
     /// Why it is not online.

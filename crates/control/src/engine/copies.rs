@@ -8,20 +8,22 @@
 //! Never: decides where copies go; moves data.
 
 use super::*;
-use base::{ComponentId, ObjectId};
+use crate::api::types as api;
+use base::{ComponentId, CopyState, Epoch, ObjectId};
 use cluster::CopiesChange;
 use dataplane::component_spec;
 use std::collections::BTreeSet;
 
 impl Control {
-    /// Has a volume get or lose copies, if its policy asks for that and it can be decided now. Says whether anything was decided.
-    pub(super) fn adapt_copies(&self, id: &str) -> Result<bool, Problem> {
+    /// Has a volume get or lose copies, if its policy asks for that and it can be decided now; `lost` are not waited for any more. Says whether anything
+    /// was decided.
+    pub(super) fn adapt_copies(&self, id: &str, lost: &BTreeSet<ComponentId>) -> Result<bool, Problem> {
         let (_, decided) = self.decided(|| {
             let nothing = || Ok((Transaction::new(), false));
             let volume = self.directory.find::<VolumeRecord>(id)?;
             let Some(volume) = volume.filter(|v| v.stage == Stage::Ready && !v.is_under_way()) else { return nothing() };
             let (mut object, policy) = (self.object_of(&volume)?, self.policy_record(&volume.policy)?);
-            let Some(change) = self.copies_change(&object, &policy.policy)? else { return nothing() };
+            let Some(change) = self.copies_change(&object, &policy.policy, lost)? else { return nothing() };
             change.apply(&mut object.value, || ComponentId::from_random(random()));
             let places: BTreeSet<GroupId> = object.components().filter(|c| c.no.is_none()).map(|c| c.group).collect();
             // Who deletes the volume, or removes a disk group that a copy goes to, has not seen it.
@@ -39,25 +41,88 @@ impl Control {
         Ok(decided)
     }
     /// What is to be changed of an object so that it has the copies that a policy asks for.
-    pub(super) fn copies_change(&self, object: &ObjectRecord, policy: &cluster::Policy) -> Result<Option<CopiesChange>, Problem> {
-        let change = cluster::copies_change(&self.inventory()?, policy, object)?;
+    pub(super) fn copies_change(
+        &self,
+        object: &ObjectRecord,
+        policy: &cluster::Policy,
+        lost: &BTreeSet<ComponentId>,
+    ) -> Result<Option<CopiesChange>, Problem> {
+        let change = cluster::copies_change(&self.inventory()?, policy, object, lost)?;
         Ok(change.filter(|change| self.plane.serves_copies() || !matches!(change, CopiesChange::Add(_))))
     }
     /// Volumes whose policies ask for other copies than they have: what could not be decided before may be possible by now.
     pub(super) fn adapt_all(&self) -> Result<(), Problem> {
-        let policies = self.directory.all::<PolicyRecord>()?;
+        let policies: BTreeMap<String, cluster::Policy> =
+            self.directory.all::<PolicyRecord>()?.into_iter().map(|p| (p.id(), p.value.policy)).collect();
         let objects: BTreeMap<ObjectId, Versioned<ObjectRecord>> =
             self.directory.all::<ObjectRecord>()?.into_iter().map(|o| (o.id, o)).collect();
-        for volume in self.directory.all::<VolumeRecord>()? {
-            let copies = policies.iter().find(|p| p.id() == volume.policy).map(|p| p.policy.copies());
-            let has = objects.get(&volume.object).and_then(|o| o.mirrors.first()).map(Vec::len);
-            if copies != has
-                && let Err(problem) = self.adapt_copies(&volume.id())
-            {
+        let volumes = self.directory.all::<VolumeRecord>()?;
+        let lost = self.lost_copies(volumes.iter().filter_map(|v| Some((policies.get(&v.policy)?, objects.get(&v.object)?))))?;
+        for volume in volumes {
+            let (Some(policy), Some(object)) = (policies.get(&volume.policy), objects.get(&volume.object)) else { continue };
+            let has = object.mirrors.first().map(|copies| copies.iter().filter(|c| !c.leaving).count());
+            let differs = has != Some(policy.copies()) || object.components().any(|c| lost.contains(&c.id));
+            if differs && let Err(problem) = self.adapt_copies(&volume.id(), &lost) {
                 tracing::debug!(volume = %volume.name, error = %problem.message, "the volume does not get the copies that its policy asks for yet");
             }
         }
         Ok(())
+    }
+
+    /// Copies that have been away for longer than their policies wait. Who begins to lead begins to count.
+    fn lost_copies<'a>(
+        &self,
+        of: impl Iterator<Item = (&'a cluster::Policy, &'a Versioned<ObjectRecord>)>,
+    ) -> Result<BTreeSet<ComponentId>, Problem> {
+        let (now, presences) = (self.now(), self.presences()?);
+        let (mut away, mut lost) = (BTreeMap::new(), BTreeSet::new());
+        let before = core::mem::take(&mut self.live().away_since);
+        for (policy, object) in of {
+            for c in object.components().filter(|c| self.is_away(c, &presences)) {
+                let since = before.get(&c.id).copied().unwrap_or(now);
+                away.insert(c.id, since);
+                if policy.repair_after_s.is_some_and(|wait| now.saturating_sub(since).as_secs() >= wait) {
+                    lost.insert(c.id);
+                }
+            }
+        }
+        self.live().away_since = away;
+        Ok(lost)
+    }
+
+    /// Whether nothing comes of a copy before something is repaired: its node is down, or its disk group is not open there. One that is out and can be
+    /// reached is brought back by its owner, in its turn.
+    fn is_away(&self, c: &ComponentRecord, presences: &BTreeMap<String, PresenceRecord>) -> bool {
+        let is_open = |p: &PresenceRecord| p.groups.iter().any(|g| g.id == c.group && g.offline.is_none());
+        let can_be_reached = || presences.get(&c.node).is_some_and(is_open);
+        is_out(c) && !can_be_reached()
+    }
+
+    /// Has copies of a volume that are away made anew elsewhere at once.
+    pub fn repair_volume(&self, name: &str) -> Result<api::Volume, Problem> {
+        let _devices = self.devices();
+        let (volume, presences) = (self.ready_volume(name)?, self.presences()?);
+        let object = self.object_of(&volume)?;
+        // One that was in sync and is out all the same has a device that fails, say.
+        let is_lost = |c: &&ComponentRecord| self.is_away(c, &presences) || is_out(c) && c.synced_to > Epoch(0);
+        let away: BTreeSet<ComponentId> = object.components().filter(is_lost).map(|c| c.id).collect();
+        if away.is_empty() {
+            return Err(Problem::refused(
+                format!("no copy of volume {} is away", volume.name),
+                format!("'basalt volume show {}' says how each copy is", volume.name),
+            ));
+        }
+        if !self.adapt_copies(&volume.id(), &away)? {
+            return Err(Problem::new(
+                crate::Code::Unavailable,
+                format!(
+                    "nothing can be done about the copies of volume {} now: a change of them is under way, or none is in sync",
+                    volume.name
+                ),
+                format!("try again when 'basalt volume show {}' shows one in sync, and none that is to be made", volume.name),
+            ));
+        }
+        self.volume(&volume.id())
     }
 
     /// Makes the copies of a volume that are to be here, deletes those that leave.
@@ -89,4 +154,9 @@ impl Control {
         self.commit(Transaction::new().update(&object))?;
         Ok(())
     }
+}
+
+/// Whether a copy is neither in sync nor on its way there.
+fn is_out(c: &ComponentRecord) -> bool {
+    !c.leaving && matches!(c.state, CopyState::Absent | CopyState::Stale | CopyState::Degraded)
 }

@@ -68,12 +68,14 @@ pub(super) struct Live {
     pub(super) served: Revision,
     /// The newest revisions that this daemon has made, at most [`OWN_MAX`].
     pub(super) own: BTreeSet<Revision>,
-    /// What ends with a restart has ended.
-    pub(super) started: bool,
+    /// Volumes to whose hosts its restart is a loss of power: what ends with that has not ended yet.
+    pub(super) restarted: BTreeSet<base::VolumeId>,
     /// The terms that this daemon has begun: it serves no object in another one.
     pub(super) terms: BTreeMap<base::ObjectId, base::Epoch>,
     /// Objects that are this node's by the records, and that its data plane does not serve.
     pub(super) away: BTreeSet<base::ObjectId>,
+    /// Since when copies are away, as the leader has seen them.
+    pub(super) away_since: BTreeMap<ComponentId, Duration>,
     /// The links with other nodes.
     pub(super) links: cluster::OpenLinks,
     pub(super) stats: Option<(Instant, Stats)>,

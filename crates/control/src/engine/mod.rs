@@ -240,8 +240,10 @@ impl Control {
         self.make_defaults()?;
         let incarnation = self.directory.find::<NodeRecord>(&self.identity.node)?.map_or(0, |n| n.incarnation);
         self.live().incarnation = incarnation;
+        let only_here = cluster::only_on(&self.records()?.0, &self.identity.node);
+        self.live().restarted = only_here;
         self.work()?;
-        self.live().started = true;
+        self.live().restarted.clear();
         if let Err(problem) = self.apply() {
             tracing::error!(error = %problem.message, "not everything could be served");
         }

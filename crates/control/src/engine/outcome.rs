@@ -96,8 +96,12 @@ impl Control {
 
     /// A node that is asked to change what it has must be up, else it would be waited for in vain.
     pub(super) fn refuse_if_down(&self, volume: &VolumeRecord) -> Result<(), Problem> {
-        for node in self.elsewhere(volume)? {
-            if !self.is_up(&node)? {
+        let object = self.directory.find::<ObjectRecord>(&volume.object.to_string())?;
+        // What is to be deleted is not changed any more.
+        let nodes: BTreeSet<&str> = object.iter().flat_map(|o| o.components()).filter(|c| !c.leaving).map(|c| c.node.as_str()).collect();
+        for node in nodes {
+            if !self.is_up(node)? {
+                let node = self.shown_name_of(node)?;
                 return Err(Problem::new(
                     crate::Code::Unavailable,
                     format!("volume {} lies on node {node}, which is down", volume.name),

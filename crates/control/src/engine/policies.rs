@@ -231,6 +231,7 @@ impl Control {
             checksum: p.checksum,
             force_provisioning: p.force_provisioning,
             slow_copies_leave: p.slow_copies_leave,
+            repair_after_s: p.repair_after_s,
             volumes: self.policy_users(record)?,
             not_possible: p.shortfalls(inventory).iter().map(ToString::to_string).collect(),
             created_unix_s: record.created_unix_s,
@@ -238,7 +239,7 @@ impl Control {
     }
 }
 
-/// A policy with what a change gives; a limit of 0 takes the limit away.
+/// A policy with what a change gives; a limit of 0 takes the limit away, and so does a time of 0.
 fn changed(policy: Policy, change: &api::PolicyChange) -> Policy {
     let limit = |new: Option<u64>, old: Option<u64>| new.map_or(old, |n| (n > 0).then_some(n));
     Policy {
@@ -251,6 +252,7 @@ fn changed(policy: Policy, change: &api::PolicyChange) -> Policy {
         checksum: change.checksum.unwrap_or(policy.checksum),
         force_provisioning: change.force_provisioning.unwrap_or(policy.force_provisioning),
         slow_copies_leave: change.slow_copies_leave.unwrap_or(policy.slow_copies_leave),
+        repair_after_s: limit(change.repair_after_s, policy.repair_after_s),
     }
 }
 
@@ -277,5 +279,6 @@ fn taken_back(now: &Policy, changed: &Policy, before: &Policy) -> Policy {
         checksum: field(now.checksum, changed.checksum, before.checksum),
         force_provisioning: field(now.force_provisioning, changed.force_provisioning, before.force_provisioning),
         slow_copies_leave: field(now.slow_copies_leave, changed.slow_copies_leave, before.slow_copies_leave),
+        repair_after_s: field(now.repair_after_s, changed.repair_after_s, before.repair_after_s),
     }
 }

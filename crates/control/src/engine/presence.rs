@@ -246,6 +246,11 @@ impl Control {
         Ok(self.directory.all::<PresenceRecord>()?.into_iter().map(|p| (p.value.node.clone(), p.value)).collect())
     }
 
+    /// The time, on a clock that only goes forward. Alone there is nobody to wait for, and none.
+    pub(super) fn now(&self) -> Duration {
+        self.among.as_ref().map_or(Duration::ZERO, |among| (among.clock)())
+    }
+
     /// Whether a node is up, as far as the directory knows.
     pub(super) fn is_up(&self, node: &str) -> Result<bool, DirectoryError> {
         Ok(node == self.identity.node || !self.is_alone() && self.directory.find::<PresenceRecord>(node)?.is_some())

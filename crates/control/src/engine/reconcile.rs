@@ -45,7 +45,7 @@ impl Control {
         let groups = live.groups.iter().map(|(id, state)| (*id, seen(state))).collect();
         Observed {
             node: self.identity.node.clone(),
-            restarted: !live.started,
+            restarted: live.restarted.clone(),
             terms: live.terms.clone(),
             groups,
             forwards: live.links.open_to(&records.nodes),

@@ -17,6 +17,8 @@ const WARNING_BACKUP: u8 = 1 << 4;
 const DATA_UNIT_BYTES: u128 = 512_000;
 /// As drives count it, in whole kelvin.
 const KELVIN_AT_0_CELSIUS: i32 = 273;
+/// How a copy is that its node deletes.
+const LEAVING: &str = "leaving";
 /// Fill of the write buffer from which a warning is given, in percent.
 const BUFFER_WARNING_PERCENT: u64 = 90;
 
@@ -248,14 +250,12 @@ impl Control {
         // A witness does not say that it is up: all that it is for is its member of etcd, which is watched.
         let says = |n: &NodeRecord| n.is_member() && n.role == NodeRole::Data && n.name != self.identity.node;
         let members = self.directory.all::<NodeRecord>()?.into_iter().filter(|n| says(n));
-        let down = members.filter(|n| !self.is_alone() && !presences.contains_key(&n.name));
-        checks.extend(down.map(|n| node_down(&n, groups, volumes)));
+        let down: Vec<Versioned<NodeRecord>> = members.filter(|n| !self.is_alone() && !presences.contains_key(&n.name)).collect();
+        checks.extend(down.iter().map(|n| node_down(n, groups, volumes)));
         // Those on nodes that are down are in that one's alarm.
-        let up = |v: &&api::Volume| {
-            let there = |node: &String| *node == self.identity.node || presences.contains_key(node);
-            self.is_alone() || v.components.iter().all(|c| there(&c.node))
-        };
+        let up = |v: &&api::Volume| v.components.iter().all(|c| down.iter().all(|n| n.shown_name() != c.node));
         checks.extend(volumes.iter().filter(up).flat_map(volume_checks));
+        checks.extend(copies_missing(volumes));
         if groups.is_empty() {
             checks.push(check(
                 "no_groups",
@@ -329,15 +329,42 @@ impl Control {
 
 /// One alarm for a node, not one for each thing that it has.
 fn node_down(node: &NodeRecord, groups: &[api::Group], volumes: &[api::Volume]) -> api::Check {
-    let groups = groups.iter().filter(|g| g.node == node.name).count();
-    let volumes = volumes.iter().filter(|v| v.components.iter().any(|c| c.node == node.name)).count();
+    let is_here = |c: &&api::Component| c.node == node.shown_name() && c.state != LEAVING;
+    let groups = groups.iter().filter(|g| g.node == node.shown_name()).count();
+    let (others, alone): (Vec<_>, Vec<_>) =
+        volumes.iter().filter(|v| v.components.iter().any(|c| is_here(&c))).partition(|v| v.copies_in_sync > 0 && v.copies > 1);
     check(
         "node_down",
         Health::Error,
         &format!("node {}", node.shown_name()),
-        format!("it does not say that it is up; {groups} disk group(s) and {volumes} volume(s) lie on it"),
-        "start it, or look at its network; its volumes are served when it is back".into(),
+        format!(
+            "it does not say that it is up; {groups} disk group(s) lie on it, {} volume(s) that nobody else has, copies of {} that others serve",
+            alone.len(),
+            others.len()
+        ),
+        "start it, or look at its network; what nobody else has is served when it is back".into(),
     )
+}
+
+/// One alarm for all volumes of which a copy is out.
+fn copies_missing(volumes: &[api::Volume]) -> Option<api::Check> {
+    let is_short = |v: &&api::Volume| v.state != api::VolumeState::Deleting && v.copies > 1 && v.copies_in_sync < v.copies;
+    let short: Vec<&api::Volume> = volumes.iter().filter(is_short).collect();
+    let first = short.iter().min_by_key(|v| (v.copies_in_sync, &v.name))?;
+    Some(check(
+        "copies_missing",
+        Health::Warning,
+        "volumes",
+        format!(
+            "{} volume(s) have fewer copies in sync than their policies ask for, {} has {} of {}",
+            short.len(),
+            first.name,
+            first.copies_in_sync,
+            first.copies
+        ),
+        "'basalt volume show' says how each copy is; one that is away is made anew on another node after the policy's time, or with 'basalt volume repair'"
+            .into(),
+    ))
 }
 
 /// What a component that nobody knows says of its volume. Sizes and names are those of when it was written.

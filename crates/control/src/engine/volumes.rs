@@ -9,6 +9,7 @@ use base::{
 };
 use cluster::{Finish, Inventory, Placement, Shortfall};
 use dataplane::{ComponentNo, ComponentSpec, component_spec};
+use std::collections::BTreeSet;
 
 /// A new volume is laid out so that it can grow by this factor in place.
 const GROW_FACTOR: u64 = 4;
@@ -515,7 +516,7 @@ impl Control {
             self.try_resize(self.volume_record(id)?)?;
         }
         // What cannot be decided now, the leader looks at again.
-        if let Err(problem) = self.adapt_copies(id) {
+        if let Err(problem) = self.adapt_copies(id, &BTreeSet::new()) {
             tracing::info!(volume = id, error = %problem.message, "the volume gets the copies that its policy asks for later");
         }
         Ok(before)
@@ -529,7 +530,7 @@ impl Control {
         let more_copies = missing.iter().any(|s| matches!(s, Shortfall::FaultDomains { .. }));
         if more_copies && !policy.policy.force_provisioning {
             // There has to be a place for them.
-            self.copies_change(&object, &policy.policy).map_err(|why| Problem {
+            self.copies_change(&object, &policy.policy, &BTreeSet::new()).map_err(|why| Problem {
                 message: format!("volume {} cannot follow policy {}: {}", volume.name, policy.name, why.message),
                 ..why
             })?;
@@ -634,6 +635,8 @@ impl Control {
             policy: policy.map_or(volume.policy.clone(), |p| p.name.clone()),
             compliant: shortfalls.is_empty(),
             shortfalls,
+            copies: policy.map_or(1, |p| p.policy.copies() as u32),
+            copies_in_sync: object.map_or(0, copies_in_sync),
             state,
             reason,
             read_only: volume.write_protect.is_on(),
@@ -690,7 +693,7 @@ fn show_components(object: &ObjectRecord, shown: &Shown) -> Vec<api::Component> 
                 copy: copy as u32,
                 resync_percent: shown.resync_percent(c),
                 slow: shown.is_slow(c),
-                state: serde_json::to_value(c.state).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default(),
+                state: state_of(c),
                 node: shown.shown_name(&c.node),
                 group: group.map_or_else(|| c.group.to_string(), |g| g.name.clone()),
                 device: device.map_or("?", |d| d.path().unwrap_or("memory")).to_owned(),
@@ -701,6 +704,22 @@ fn show_components(object: &ObjectRecord, shown: &Shown) -> Vec<api::Component> 
         }
     }
     components
+}
+
+/// Of the mirror that has the fewest: copies in sync.
+fn copies_in_sync(object: &ObjectRecord) -> u32 {
+    let in_sync =
+        |mirror: &Vec<ComponentRecord>| mirror.iter().filter(|c| c.is_used() && c.state == base::CopyState::Active).count() as u32;
+    object.mirrors.iter().map(in_sync).min().unwrap_or(0)
+}
+
+/// How a component is, in a word.
+fn state_of(c: &ComponentRecord) -> String {
+    match c.is_used() {
+        _ if c.leaving => "leaving".into(),
+        false if c.state == base::CopyState::Absent => "planned".into(),
+        _ => serde_json::to_value(c.state).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default(),
+    }
 }
 
 /// How far a volume with this layout can grow: until its components are of the largest size.

@@ -6,11 +6,12 @@
 use super::node::Node;
 use super::plan::NodesPlan;
 use super::records::{group_of, name_of};
-use base::{ComponentId, VolumeId};
+use base::{ComponentId, CopyState, Epoch, VolumeId};
 use cluster::record::{ComponentRecord, ObjectRecord, PolicyRecord, VolumeRecord};
 use cluster::{DeviceInventory, GroupInventory, GroupSeen, Inventory, NodeInventory};
 use dataplane::{ComponentNo, component_spec};
 use directory::{DirectoryError, Transaction, Typed};
+use std::collections::BTreeSet;
 
 /// What each capacity device says that it can hold, in bytes: more than is ever asked for.
 const DEVICE_BYTES: u64 = 1 << 40;
@@ -24,7 +25,7 @@ pub(super) fn inventory(plan: &NodesPlan) -> Inventory {
 }
 
 impl Node {
-    /// The policy of a volume asks for so many copies from now on.
+    /// The policy of a volume asks for so many copies from now on; where it did already, those that are out are made anew elsewhere.
     pub(super) async fn has_copies(&self, id: VolumeId, copies: usize) {
         let policy = || {
             let Some(volume) = self.way.find::<VolumeRecord>(&id.to_string())? else { return Ok(Transaction::new()) };
@@ -55,8 +56,13 @@ impl Node {
         else {
             return Ok(nothing);
         };
+        // To ask for what there is already: those that are out are not waited for any more.
+        let has = object.mirrors.first().map(|copies| copies.iter().filter(|c| !c.leaving).count());
+        let is_out = |c: &&ComponentRecord| matches!(c.state, CopyState::Absent | CopyState::Stale) && c.synced_to > Epoch(0);
+        let out = object.components().filter(|_| has == Some(policy.policy.copies())).filter(is_out);
+        let lost: BTreeSet<ComponentId> = out.map(|c| c.id).collect();
         // There may not be enough nodes.
-        let Ok(Some(change)) = cluster::copies_change(&self.inventory, &policy.policy, &object) else { return Ok(nothing) };
+        let Ok(Some(change)) = cluster::copies_change(&self.inventory, &policy.policy, &object, &lost) else { return Ok(nothing) };
         change.apply(&mut object.value, || ComponentId::from_bytes(self.nonce().0));
         Ok(Transaction::new().update(&object).hold(&volume).hold(&policy))
     }

@@ -78,6 +78,8 @@ pub(super) struct Live {
     applying: bool,
     serving: bool,
     incarnation: u64,
+    /// As of when it has begun: what was there then is from before.
+    before: Option<Revision>,
     presence: Presence,
     /// By which record it leads, and until when it can know, by its clock.
     pub(super) leads: Option<(Revision, Duration)>,
@@ -222,7 +224,7 @@ impl NodeControl {
     /// It was started.
     pub fn started(&mut self) {
         self.died();
-        let observed = Observed { node: self.node.name.clone(), restarted: true, ..Observed::default() };
+        let observed = Observed { node: self.node.name.clone(), ..Observed::default() };
         self.node.live.borrow_mut().observed = observed;
         self.tasks.begin(Rc::clone(&self.node).life());
         self.tasks.begin(Rc::clone(&self.node).follow());
@@ -377,6 +379,7 @@ impl Node {
         let mut tried = BTreeSet::new();
         for _ in 0..ROUNDS_MAX {
             let records = self.look()?;
+            self.begins(&records);
             let actions = cluster::reconcile(&records, &self.live.borrow().observed);
             let new: Vec<Action> = actions.into_iter().filter(|a| tried.insert(a.clone())).collect();
             if new.is_empty() {
@@ -391,6 +394,16 @@ impl Node {
             }
         }
         Ok(())
+    }
+    /// At its first look at the directory: what is there now is from before.
+    fn begins(&self, records: &Records) {
+        let live = &mut *self.live.borrow_mut();
+        if live.before.is_none() {
+            live.observed.restarted = cluster::only_on(records, &self.name);
+            let (truth, workload) = (&mut *self.truth.borrow_mut(), &mut *self.workload.borrow_mut());
+            truth.catch_up(workload, self.moment.now());
+            live.before = Some(truth.starts(self.number));
+        }
     }
     async fn act(&self, action: Action) -> Result<(), DirectoryError> {
         match action {
@@ -424,7 +437,6 @@ impl Node {
     }
 
     async fn life(self: Rc<Self>) {
-        let before = self.truth.borrow_mut().starts(self.number);
         let incarnation = Cell::new(0);
         let begin = || {
             let mut node = self.way.find::<NodeRecord>(&self.name)?.expect("it is a member");
@@ -438,9 +450,9 @@ impl Node {
         {
             let (truth, workload) = (&mut *self.truth.borrow_mut(), &mut *self.workload.borrow_mut());
             truth.catch_up(workload, self.moment.now());
-            truth.has_started(self.number, before, workload);
+            truth.has_started(self.number, self.live.borrow().before.expect("it has looked"), workload);
         }
-        self.live.borrow_mut().observed.restarted = false;
+        self.live.borrow_mut().observed.restarted.clear();
         self.again_until(async || self.apply(false).await).await;
         let spec = ListenerSpec { addr: self.addrs[0], kind: ListenerKind::Io, advertise: None, security: Security::Plain };
         for at in [Of::Second(self.addrs[1]), Of::First(spec)] {
