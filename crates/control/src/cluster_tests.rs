@@ -282,6 +282,7 @@ fn a_copy_on_a_node_that_stays_down_is_made_anew_elsewhere() {
         assert_eq!((shown["copies_in_sync"].as_u64(), shown["copies"].as_u64()), (Some(2), Some(2)), "{shown}");
         f.start(&other);
         f.until("it deletes what it had", || object().components().count() == 2 && f.planes[other.as_str()].components().is_empty());
+        f.done(&at, "DELETE", "/api/v1/volumes/v?force=true", Value::Null);
         check_idle(&f, "all");
     }
 }

@@ -35,10 +35,14 @@ impl<S: Blocks> Lanes<S> {
             }
             Command::Join { copy, invited } => self.join(rt, volume, *copy, *invited),
             Command::Resume => {
-                if let Some(v) = self.copies(rt).volumes.get_mut(&volume) {
+                let serves = |v: &mut CopiedVolume| {
                     v.draining = None;
+                    v.service == Service::Serving
+                };
+                // One that serves later begins them then, after the agreement.
+                if self.copies(rt).volumes.get_mut(&volume).is_some_and(serves) {
+                    self.begin_waiting(rt, volume);
                 }
-                self.begin_waiting(rt, volume);
             }
             _ => return false,
         }
@@ -121,7 +125,8 @@ impl<S: Blocks> Lanes<S> {
     pub(crate) fn stop(&mut self, rt: &Rt, volume: VolumeRef, error: IoError) {
         let copies = self.copies(rt);
         let Some(v) = copies.volumes.get_mut(&volume) else { return };
-        (v.service, v.paces) = (Service::Stopped, Default::default());
+        // Whoever drains before it stops is not to drain when it serves again.
+        (v.service, v.draining, v.paces) = (Service::Stopped, None, Default::default());
         copies.joining.retain(|join| join.volume != volume);
         copies.unplaced.retain(|(of, _)| *of != volume);
         copies.agreements.retain(|(of, ..), _| *of != volume);

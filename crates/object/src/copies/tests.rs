@@ -795,6 +795,7 @@ fn requests_wait_for_the_owner_to_serve_and_end_when_it_stops() {
             rig.submit(n, write(3, n as u8));
         }
         rig.turns(20).await;
+        rig.command(&Command::Drain(2));
         rig.command(&Command::Stop);
         let ended = rig.turns(5).await;
         let results: Vec<_> = ended.iter().map(|done| done.result).collect();
@@ -803,6 +804,14 @@ fn requests_wait_for_the_owner_to_serve_and_end_when_it_stops() {
         assert!(results.len() == 4 && results.iter().all(|r| *r == begun || *r == not), "the others have not begun: {results:?}");
         assert_eq!(rig.answer(read(3)).await.result, Err(IoError::NotOwner));
         assert!(rig.nodes[0].is_idle());
+        // It serves again: what was to drain has ended.
+        rig.held_up.clear();
+        rig.command(&targets(2, &[0, 1]));
+        rig.submit(1, read(3));
+        rig.command(&Command::Resume);
+        assert!(rig.turns(100).await.is_empty(), "the agreement comes first");
+        rig.command(&Command::Serve);
+        assert_eq!(rig.turns(100).await.iter().map(|done| done.result).collect::<Vec<_>>(), [Ok(())]);
     });
 }
 

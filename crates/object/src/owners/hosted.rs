@@ -134,10 +134,6 @@ impl Hosted {
         self.draining = Some((self.drains, number));
         Command::Drain(self.drains)
     }
-    /// Whether cores were ever to drain.
-    pub const fn has_drained(&self) -> bool {
-        self.drains != 0
-    }
     /// What the cores say, each for itself, is said when the last one has.
     pub fn joins(&mut self, event: Event, core: u16, cores: u16, now: Instant) -> Option<Event> {
         match event {

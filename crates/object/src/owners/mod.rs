@@ -501,11 +501,6 @@ impl Owners {
         let mut say = |command| self.actions.push_back(Action::Plane { object, command });
         match command {
             Command::Drain(number) => say(hosted.drains(number)),
-            // They do not forget by themselves that they were to drain in another term.
-            Command::Serve if hosted.has_drained() => {
-                say(command);
-                say(Command::Resume);
-            }
             command => say(command),
         }
     }
