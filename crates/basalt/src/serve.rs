@@ -34,6 +34,8 @@ use tokio::signal::unix::{SignalKind, signal};
 const CORES_DEFAULT_MAX: usize = 16;
 /// Unfinished work is tried again this often.
 const RETRY: Duration = Duration::from_secs(60);
+/// How often the one that leads looks after copies that are away.
+const COPIES: Duration = Duration::from_secs(5);
 /// Threads for requests that wait for the data plane.
 const BLOCKING_THREADS_MAX: usize = 16;
 /// A daemon that ends waits that long for its cluster's directory, beside what requests under way may take.
@@ -188,7 +190,8 @@ fn run(
         addresses.extend(for_nodes.as_ref().and_then(|s| s.tcp).map(|a| format!("cluster on {a}")));
         say(&format!("basalt {} serves: {}", env!("CARGO_PKG_VERSION"), addresses.join(", ")));
         notify("READY=1\nSTATUS=Serving");
-        let retry = tokio::spawn(retry(control.clone()));
+        let retry = tokio::spawn(now_and_then(control.clone(), RETRY, Control::retry));
+        let copies = tokio::spawn(now_and_then(control.clone(), COPIES, Control::look_after_copies));
         let keep = tokio::spawn(keep(formation.clone()));
         tokio::select! {
             _ = terminate.recv() => tracing::info!("asked to end (SIGTERM)"),
@@ -196,8 +199,7 @@ fn run(
             _ = ending.wait_for(|how| *how != Ending::Serves) => tracing::info!("the membership of this node has changed"),
         }
         notify("STOPPING=1\nSTATUS=Writing checkpoints");
-        retry.abort();
-        keep.abort();
+        [retry, copies, keep].iter().for_each(tokio::task::JoinHandle::abort);
         let nodes = async {
             if let Some(for_nodes) = for_nodes {
                 for_nodes.stop().await;
@@ -255,13 +257,14 @@ async fn keep(formation: Arc<Formation>) {
     }
 }
 
-async fn retry(control: Arc<Control>) {
-    let mut every = tokio::time::interval(RETRY);
+/// Does something of the control plane now and then.
+async fn now_and_then(control: Arc<Control>, how_often: Duration, what: fn(&Control)) {
+    let mut every = tokio::time::interval(how_often);
     every.tick().await;
     loop {
         every.tick().await;
         let control = control.clone();
-        let _ = tokio::task::spawn_blocking(move || control.retry()).await;
+        let _ = tokio::task::spawn_blocking(move || what(&control)).await;
     }
 }
 

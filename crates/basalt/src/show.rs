@@ -278,10 +278,11 @@ pub fn policy(p: &Policy) -> Page {
 }
 
 fn copy_state(c: &Component) -> String {
-    match c.resync_percent {
-        Some(percent) => format!("{} {percent} %", c.state),
-        None if c.slow => format!("{}, slow", c.state),
-        None => c.state.clone(),
+    match (c.resync_percent, c.resync_seconds_left) {
+        (Some(percent), Some(left)) => format!("{} {percent} %, {} left", c.state, duration(left)),
+        (Some(percent), None) => format!("{} {percent} %", c.state),
+        (None, _) if c.slow => format!("{}, slow", c.state),
+        (None, _) => c.state.clone(),
     }
 }
 

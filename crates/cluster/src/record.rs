@@ -750,6 +750,9 @@ pub struct PresenceRecord {
     /// Copies that it brings back into sync, of those that are its own objects': how far, in percent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resyncs: BTreeMap<ComponentId, u8>,
+    /// Of those, where it can be said: seconds until they are in sync, at the speed so far, as of `reported_unix_s`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resync_seconds: BTreeMap<ComponentId, u64>,
     /// Copies of its own objects that take much longer for changes than the others.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub slow_copies: BTreeSet<ComponentId>,

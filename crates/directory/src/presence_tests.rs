@@ -13,6 +13,7 @@ fn record(node: &str, incarnation: u64) -> PresenceRecord {
         groups: Vec::new(),
         checks: Vec::new(),
         resyncs: Default::default(),
+        resync_seconds: Default::default(),
         slow_copies: Default::default(),
         reported_unix_s: 0,
     }

@@ -25,6 +25,8 @@ const KNOWN_SEEDS: &str = include_str!("../seeded_faults.txt");
 const KNOWN_SEEDS_OF_NODES: &str = include_str!("../seeded_faults_nodes.txt");
 /// Seeds that were wrong once.
 const OLD_SEEDS: &str = include_str!("../seeds.txt");
+/// The same, of worlds of several nodes.
+const OLD_SEEDS_OF_NODES: &str = include_str!("../seeds_nodes.txt");
 
 #[derive(Parser)]
 #[command(name = "basalt-sim", version, about = "A Basalt node in virtual time: clients, faults, crashes, and checks of every answer", after_help = EXAMPLES)]
@@ -160,8 +162,9 @@ fn perform(command: Command) -> Result<bool> {
     match command {
         Command::Run { seeds, twice_every, common } => {
             let mut sums = play(&common, seeds, None, twice_every);
-            for seed in old_seeds()?.into_iter().filter(|_| !common.nodes) {
-                if let Err(failure) = run(seed, &RunOptions::default()) {
+            for seed in old_seeds(common.nodes)? {
+                let played = if common.nodes { sim::nodes::run::run(seed, false) } else { run(seed, &RunOptions::default()) };
+                if let Err(failure) = played {
                     sums.failures.insert(seed, failure.what);
                 }
             }
@@ -222,9 +225,10 @@ fn play(common: &Common, seeds: Range<u64>, limit: Option<Duration>, twice_every
     })
 }
 
-fn old_seeds() -> Result<Vec<u64>> {
-    let seeds = OLD_SEEDS.lines().map(|line| line.split('#').next().unwrap_or_default().trim()).filter(|s| !s.is_empty());
-    seeds.map(|s| s.parse().with_context(|| format!("seeds.txt: '{s}' is not a seed"))).collect()
+fn old_seeds(nodes: bool) -> Result<Vec<u64>> {
+    let seeds = if nodes { OLD_SEEDS_OF_NODES } else { OLD_SEEDS };
+    let seeds = seeds.lines().map(|line| line.split('#').next().unwrap_or_default().trim()).filter(|s| !s.is_empty());
+    seeds.map(|s| s.parse().with_context(|| format!("seeds: '{s}' is not a seed"))).collect()
 }
 
 #[cfg(feature = "hooks")]

@@ -160,3 +160,33 @@ fn a_node_with_a_copy_dies_and_comes_back_while_a_host_goes_on() {
         node.stop();
     }
 }
+
+#[test]
+fn a_copy_on_a_node_that_stays_down_is_made_anew_on_another_while_a_host_goes_on() {
+    let [mut first, mut second, mut third] = three("two");
+    third.ok("policy set two --repair-after 5s");
+    assert!(third.ok("policy show two").contains("made anew elsewhere after 5 s"));
+    let load = load_through(&third);
+    let had = nodes(&third);
+    second.kill();
+    until("another node has one in sync", || {
+        let (now, states) = (nodes(&third), states(&third));
+        let new = now.iter().zip(&states).any(|(node, state)| !had.contains(node) && state == "active");
+        (new && states.iter().any(|s| s == "leaving")).then_some(())
+    });
+    load.assert_running(&third);
+    assert_eq!(third.json("volume show v")["copies_in_sync"], 2);
+    second.start();
+    until("the old one is deleted", || (states(&third) == ["active", "active"]).then_some(()));
+    let before = owner(&third);
+    first.kill();
+    until("the node of the new one owns it", || (owner(&third) != before).then_some(()));
+    std::thread::sleep(Duration::from_secs(2));
+    load.assert_running(&third);
+    first.start();
+    until("it is back in sync", || (states(&third) == ["active", "active"]).then_some(()));
+    load_is_right(load, &third, &first);
+    for node in [&mut third, &mut second, &mut first] {
+        node.stop();
+    }
+}

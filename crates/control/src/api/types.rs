@@ -227,6 +227,9 @@ pub struct Component {
     /// How much of it is complete, in percent, while it is brought back into sync.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resync_percent: Option<u8>,
+    /// Seconds until it is in sync, at the speed so far; none: it is not being brought back, or that cannot be said yet.
+    #[serde(default)]
+    pub resync_seconds_left: Option<u64>,
     /// It takes much longer for changes than the other copies, as the volume's owner says.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub slow: bool,

@@ -23,7 +23,9 @@ impl Control {
             let volume = self.directory.find::<VolumeRecord>(id)?;
             let Some(volume) = volume.filter(|v| v.stage == Stage::Ready && !v.is_under_way()) else { return nothing() };
             let (mut object, policy) = (self.object_of(&volume)?, self.policy_record(&volume.policy)?);
-            let Some(change) = self.copies_change(&object, &policy.policy, lost)? else { return nothing() };
+            // One may have come back just now.
+            let lost = object.components().filter(|c| is_out(c) && lost.contains(&c.id)).map(|c| c.id).collect();
+            let Some(change) = self.copies_change(&object, &policy.policy, &lost)? else { return nothing() };
             change.apply(&mut object.value, || ComponentId::from_random(random()));
             let places: BTreeSet<GroupId> = object.components().filter(|c| c.no.is_none()).map(|c| c.group).collect();
             // Who deletes the volume, or removes a disk group that a copy goes to, has not seen it.
@@ -50,35 +52,73 @@ impl Control {
         let change = cluster::copies_change(&self.inventory()?, policy, object, lost)?;
         Ok(change.filter(|change| self.plane.serves_copies() || !matches!(change, CopiesChange::Add(_))))
     }
-    /// Volumes whose policies ask for other copies than they have: what could not be decided before may be possible by now.
+    /// Volumes whose policies ask for other copies than they have: what could not be decided before may be possible by now. What is not of this node's
+    /// is done by the others.
     pub(super) fn adapt_all(&self) -> Result<(), Problem> {
-        let policies: BTreeMap<String, cluster::Policy> =
-            self.directory.all::<PolicyRecord>()?.into_iter().map(|p| (p.id(), p.value.policy)).collect();
-        let objects: BTreeMap<ObjectId, Versioned<ObjectRecord>> =
-            self.directory.all::<ObjectRecord>()?.into_iter().map(|o| (o.id, o)).collect();
-        let volumes = self.directory.all::<VolumeRecord>()?;
-        let lost = self.lost_copies(volumes.iter().filter_map(|v| Some((policies.get(&v.policy)?, objects.get(&v.object)?))))?;
-        for volume in volumes {
-            let (Some(policy), Some(object)) = (policies.get(&volume.policy), objects.get(&volume.object)) else { continue };
-            let has = object.mirrors.first().map(|copies| copies.iter().filter(|c| !c.leaving).count());
-            let differs = has != Some(policy.copies()) || object.components().any(|c| lost.contains(&c.id));
-            if differs && let Err(problem) = self.adapt_copies(&volume.id(), &lost) {
-                tracing::debug!(volume = %volume.name, error = %problem.message, "the volume does not get the copies that its policy asks for yet");
+        let (due, lost) = self.copies_due()?;
+        self.adapt_each(&due, &lost);
+        Ok(())
+    }
+    /// The same, for the one that leads, and only if there is something to be done.
+    pub fn look_after_copies(&self) {
+        let Some(leading) = self.leadership().filter(|_| !self.is_alone()) else { return };
+        request::Request::new(None, leading).carry(|| match self.copies_due() {
+            Ok((due, _)) if due.is_empty() => {}
+            Ok((due, lost)) => {
+                let _devices = self.devices();
+                self.adapt_each(&due, &lost);
+            }
+            Err(problem) => tracing::warn!(error = %problem.message, "the copies of volumes could not be looked at"),
+        });
+    }
+    fn adapt_each(&self, due: &[String], lost: &BTreeSet<ComponentId>) {
+        for id in due {
+            if let Err(problem) = self.adapt_copies(id, lost) {
+                tracing::debug!(volume = id, error = %problem.message, "the volume does not get the copies that its policy asks for yet");
             }
         }
-        Ok(())
+    }
+    /// Volumes that get or lose copies now, by id, and copies that are lost; by the copy of the directory.
+    fn copies_due(&self) -> Result<(Vec<String>, BTreeSet<ComponentId>), Problem> {
+        let (policies, objects, volumes, presences) = {
+            let followed = self.followed();
+            let view = followed.view();
+            let presences: Vec<Versioned<PresenceRecord>> = view.all()?;
+            (view.all::<PolicyRecord>()?, view.all::<ObjectRecord>()?, view.all::<VolumeRecord>()?, presences)
+        };
+        let policies: BTreeMap<String, cluster::Policy> = policies.into_iter().map(|p| (p.id(), p.value.policy)).collect();
+        let objects: BTreeMap<ObjectId, ObjectRecord> = objects.into_iter().map(|o| (o.id, o.value)).collect();
+        let presences = presences.into_iter().map(|p| (p.value.node.clone(), p.value)).collect();
+        let of = |v: &VolumeRecord| Some((policies.get(&v.policy)?, objects.get(&v.object)?));
+        let lost = self.lost_copies(volumes.iter().filter_map(|v| of(v)), &presences);
+        let differs = |(policy, object): (&cluster::Policy, &ObjectRecord)| {
+            let has = object.mirrors.first().map(|copies| copies.iter().filter(|c| !c.leaving).count());
+            has != Some(policy.copies()) || object.components().any(|c| lost.contains(&c.id))
+        };
+        let mut due: Vec<&Versioned<VolumeRecord>> = volumes.iter().filter(|v| of(v).is_some_and(differs)).collect();
+        if !due.is_empty() {
+            // With a node down that can be many, of which nothing may be possible.
+            let inventory = self.inventory()?;
+            let possible = |v: &VolumeRecord| {
+                let change = of(v).map(|(policy, object)| cluster::copies_change(&inventory, policy, object, &lost));
+                matches!(change, Some(Ok(Some(_))))
+            };
+            due.retain(|v| possible(v));
+        }
+        Ok((due.into_iter().map(|v| v.id()).collect(), lost))
     }
 
     /// Copies that have been away for longer than their policies wait. Who begins to lead begins to count.
     fn lost_copies<'a>(
         &self,
-        of: impl Iterator<Item = (&'a cluster::Policy, &'a Versioned<ObjectRecord>)>,
-    ) -> Result<BTreeSet<ComponentId>, Problem> {
-        let (now, presences) = (self.now(), self.presences()?);
+        of: impl Iterator<Item = (&'a cluster::Policy, &'a ObjectRecord)>,
+        presences: &BTreeMap<String, PresenceRecord>,
+    ) -> BTreeSet<ComponentId> {
+        let now = self.now();
         let (mut away, mut lost) = (BTreeMap::new(), BTreeSet::new());
         let before = core::mem::take(&mut self.live().away_since);
         for (policy, object) in of {
-            for c in object.components().filter(|c| self.is_away(c, &presences)) {
+            for c in object.components().filter(|c| self.is_away(c, presences)) {
                 let since = before.get(&c.id).copied().unwrap_or(now);
                 away.insert(c.id, since);
                 if policy.repair_after_s.is_some_and(|wait| now.saturating_sub(since).as_secs() >= wait) {
@@ -87,7 +127,7 @@ impl Control {
             }
         }
         self.live().away_since = away;
-        Ok(lost)
+        lost
     }
 
     /// Whether nothing comes of a copy before something is repaired: its node is down, or its disk group is not open there. One that is out and can be

@@ -76,6 +76,8 @@ pub(super) struct Live {
     pub(super) away: BTreeSet<base::ObjectId>,
     /// Since when copies are away, as the leader has seen them.
     pub(super) away_since: BTreeMap<ComponentId, Duration>,
+    /// Resyncs of objects that this node owns.
+    pub(super) resyncs_began: BTreeMap<ComponentId, super::presence::ResyncBegan>,
     /// The links with other nodes.
     pub(super) links: cluster::OpenLinks,
     pub(super) stats: Option<(Instant, Stats)>,

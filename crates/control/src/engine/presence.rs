@@ -30,6 +30,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// Reads of the directory that take longer are slow.
 const SLOW: Duration = Duration::from_millis(500);
 
+/// How long a resync is looked at before its speed is known.
+const SPEED_KNOWN_AFTER: Duration = Duration::from_secs(5);
 /// Percent of a resync that are worth to be said.
 const RESYNC_STEP: u8 = 5;
 
@@ -208,19 +210,26 @@ impl Control {
         ))
     }
 
-    /// Of copies that this node brings back into sync: how far, in steps that are worth to be said.
-    fn resync_percents(&self, stats: &Stats) -> Result<BTreeMap<ComponentId, u8>, DirectoryError> {
-        if stats.resyncs.is_empty() {
-            return Ok(BTreeMap::new());
+    /// Of copies that this node brings back into sync: how far, in steps that are worth to be said, and how many seconds it still takes.
+    #[expect(clippy::type_complexity, reason = "as a record has them")]
+    fn resyncs(&self, stats: &Stats) -> Result<(BTreeMap<ComponentId, u8>, BTreeMap<ComponentId, u64>), DirectoryError> {
+        let objects = if stats.resyncs.is_empty() { Vec::new() } else { self.directory.all::<ObjectRecord>()? };
+        let (now, mut live) = (self.now(), self.live());
+        live.resyncs_began.retain(|copy, _| stats.resyncs.contains_key(copy));
+        let (mut percents, mut seconds) = (BTreeMap::new(), BTreeMap::new());
+        for c in objects.iter().flat_map(|o| o.components()) {
+            let Some(done) = stats.resyncs.get(&c.id).copied() else { continue };
+            percents.insert(c.id, percent_of(done, c.bytes) / RESYNC_STEP * RESYNC_STEP);
+            let began = live.resyncs_began.entry(c.id).or_insert(ResyncBegan { at: now, done });
+            seconds.extend(began.seconds_left(now, done, c.bytes).map(|left| (c.id, left)));
         }
-        let objects = self.directory.all::<ObjectRecord>()?;
-        let of = |c: &ComponentRecord| stats.resyncs.get(&c.id).map(|done| (c.id, percent_of(*done, c.bytes) / RESYNC_STEP * RESYNC_STEP));
-        Ok(objects.iter().flat_map(|o| o.components()).filter_map(of).collect())
+        Ok((percents, seconds))
     }
 
     fn presence_record(&self, checks: Vec<CheckReport>) -> PresenceRecord {
         let Identity { node, version, cores, .. } = &self.identity;
         let stats = self.stats().unwrap_or_default();
+        let (resyncs, resync_seconds) = self.resyncs(&stats).unwrap_or_default();
         let live = self.live();
         let mut groups: Vec<GroupReport> = live.groups.iter().map(|(id, state)| report(*id, state, &stats)).collect();
         groups.sort_by_key(|g| g.id);
@@ -232,7 +241,8 @@ impl Control {
             started_unix_s: self.started_unix_s,
             groups,
             checks,
-            resyncs: self.resync_percents(&stats).unwrap_or_default(),
+            resyncs,
+            resync_seconds,
             slow_copies: stats.slow_copies.clone(),
             reported_unix_s: now_unix_s(),
         }
@@ -339,6 +349,22 @@ fn report(id: GroupId, state: &GroupLive, stats: &Stats) -> GroupReport {
         devices: devices.into_iter().map(device).collect(),
         buffer_bytes: figures.map_or(0, |f| f.buffer_bytes),
         buffer_used_bytes: figures.map_or(0, |f| f.buffer_used_bytes),
+    }
+}
+
+/// When this node has first seen a resync, and how far it was then, in bytes of the copy's address space.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ResyncBegan {
+    at: Duration,
+    done: u64,
+}
+
+impl ResyncBegan {
+    /// Seconds until it has ended, at the speed so far; `None`: that cannot be said yet.
+    fn seconds_left(self, now: Duration, done: u64, bytes: u64) -> Option<u64> {
+        let (took, moved, left) = (now.saturating_sub(self.at), done.saturating_sub(self.done), bytes.saturating_sub(done));
+        let seconds = took.as_secs_f64() * left as f64 / moved as f64;
+        (took >= SPEED_KNOWN_AFTER && moved > 0).then_some(seconds.ceil() as u64)
     }
 }
 

@@ -13,6 +13,7 @@ fn said(free: u64) -> PresenceRecord {
         groups: vec![group],
         checks: Vec::new(),
         resyncs: Default::default(),
+        resync_seconds: Default::default(),
         slow_copies: Default::default(),
         reported_unix_s: free,
     }
@@ -44,4 +45,14 @@ fn a_node_says_anew_what_others_act_on_and_not_every_byte() {
         change(&mut new);
         assert!(is_worth_saying(&old, &new), "{n}");
     }
+}
+
+#[test]
+fn a_resync_takes_as_long_as_it_did_so_far() {
+    let s = Duration::from_secs;
+    let began = ResyncBegan { at: s(100), done: 200 };
+    assert_eq!(began.seconds_left(s(110), 400, 1000), Some(30), "200 in 10 s, 600 to go");
+    assert_eq!(began.seconds_left(s(101), 400, 1000), None, "too early to say");
+    assert_eq!(began.seconds_left(s(110), 200, 1000), None, "nothing was done");
+    assert_eq!(began.seconds_left(s(110), u64::MAX, 1000), Some(0));
 }

@@ -47,6 +47,11 @@ impl Shown {
         let said = || self.others.as_ref()?.values().find_map(|p| p.resyncs.get(&c.id).copied());
         if c.state == base::CopyState::Resyncing { own.or_else(said) } else { None }
     }
+    /// Seconds until a copy is in sync, as its object's owner says.
+    fn resync_seconds_left(&self, c: &ComponentRecord) -> Option<u64> {
+        let (seconds, at) = self.others.as_ref()?.values().find_map(|p| Some((*p.resync_seconds.get(&c.id)?, p.reported_unix_s)))?;
+        (c.state == base::CopyState::Resyncing).then(|| seconds.saturating_sub(now_unix_s().saturating_sub(at)))
+    }
     /// Whether a copy takes much longer for changes than the others, as its object's owner says.
     fn is_slow(&self, c: &ComponentRecord) -> bool {
         let said = || self.others.as_ref().is_some_and(|o| o.values().any(|p| p.slow_copies.contains(&c.id)));
@@ -692,6 +697,7 @@ fn show_components(object: &ObjectRecord, shown: &Shown) -> Vec<api::Component> 
                 stripe: m as u32,
                 copy: copy as u32,
                 resync_percent: shown.resync_percent(c),
+                resync_seconds_left: shown.resync_seconds_left(c),
                 slow: shown.is_slow(c),
                 state: state_of(c),
                 node: shown.shown_name(&c.node),

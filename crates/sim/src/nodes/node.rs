@@ -506,6 +506,7 @@ impl Node {
                 groups: Vec::new(),
                 checks: Vec::new(),
                 resyncs: Default::default(),
+                resync_seconds: Default::default(),
                 slow_copies: Default::default(),
                 reported_unix_s: 0,
             };
