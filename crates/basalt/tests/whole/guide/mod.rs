@@ -37,8 +37,11 @@ const PLACES: [(&str, &str); 13] = [
 const BEFORE: [(&str, &str); 1] = [("basalt volume grow demo --size 12GiB", "volume create demo --size 10GiB")];
 
 /// What needs other nodes: the exit status on one, and what is said.
-const REFUSED: [(&str, i32, &str); 2] =
-    [("basalt volume set db --policy two", 5, "two"), ("basalt volume set db --owner node-2", 4, "node-2")];
+const REFUSED: [(&str, i32, &str); 3] = [
+    ("basalt volume set db --policy two", 5, "two"),
+    ("basalt volume set db --owner node-2", 4, "node-2"),
+    ("basalt volume repair db", 5, "no copy of volume db is away"),
+];
 
 /// The text of a page, by its path in the project.
 fn page(name: &str) -> String {
