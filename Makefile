@@ -1,6 +1,6 @@
 # The two commands: `make run` serves a volume from files below ./run/, `make test` runs every test.
 
-.PHONY: help run cluster stop test lint vm blktests sim soak fuzz bench micro models fresh install uninstall deb clean
+.PHONY: help run cluster stop test lint vm blktests sim soak nemesis fuzz bench micro models fresh install uninstall deb clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -32,6 +32,10 @@ sim: ## a node in virtual time: SEEDS=0..400 and old failing seeds, then is each
 
 soak: ## new seeds of the simulator for MINUTES=10 on all cores, figures in target/soak.json
 	@scripts/sim soak $(MINUTES)
+
+nemesis: ## real daemons die, hang and change at random while hosts verify, for MINUTES=10; SEED=a-printed-one plays the same again
+	@scripts/setup test
+	@NEMESIS_MINUTES="$(MINUTES)" NEMESIS_SEED="$(SEED)" cargo test --quiet -p basalt --test whole nemesis::as_long -- --ignored --nocapture
 
 fuzz: ## fuzz every parser and whole connections, FUZZ_SECONDS=60 each; a table of what was found
 	@scripts/fuzz run $(TARGETS)

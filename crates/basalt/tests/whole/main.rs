@@ -22,6 +22,7 @@ mod kill_restart;
 mod lab;
 mod lab_agents;
 mod mirrors;
+mod nemesis;
 mod output;
 mod pdu;
 mod reservations;

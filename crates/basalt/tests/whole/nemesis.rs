@@ -1,0 +1,243 @@
+//! A nemesis: the daemons of a cluster are killed, hung, restarted, their members of etcd killed, volumes handed from owner to owner, their copies added,
+//! taken away and made anew, all at random, while hosts write and verify through every node.
+//!
+//! ```text
+//! cargo test -p basalt --test whole nemesis::                          # twenty seconds
+//! make nemesis MINUTES=10                                              # as long as you like; SEED=N plays the same choices again
+//! ```
+//!
+//! Invariants: one node is disturbed at a time, and comes back, so the directory has a majority; what follows on the other nodes (takeovers, resyncs)
+//! overlaps. At the end every volume has its copies in sync, and each copy holds what the hosts wrote: every node with one owns the volume in turn, and all
+//! of it is read.
+
+use crate::cluster::config;
+use crate::harness::load::{Load, assert_clean, assert_no_wrong_byte};
+use crate::harness::turn::Subject;
+use crate::harness::{Daemon, signal, until};
+use lab::verified::{self, LoadSpec};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+/// A volume for each node: the host that uses it goes through that one.
+const VOLUMES: [(&str, &str); 3] = [("v0", "two"), ("v1", "three"), ("v2", "two")];
+const HUNG_MAX_MS: u64 = 8000;
+const DOWN_MAX_MS: u64 = 6000;
+const PAUSE_MAX_MS: u64 = 2500;
+/// How long copies may take to be in sync again when nothing disturbs any more, with those that are tried again later.
+const CALM_MAX: Duration = Duration::from_secs(180);
+
+/// Choices from a seed.
+struct Choices(u64);
+
+impl Choices {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % end
+    }
+    fn millis(&mut self, end: u64) -> Duration {
+        Duration::from_millis(self.below(end))
+    }
+}
+
+/// What is done, each as often as it stands here.
+const DEEDS: [&str; 12] = [
+    "kill",
+    "kill",
+    "hang",
+    "hang",
+    "restart",
+    "kill etcd",
+    "hand over",
+    "hand over",
+    "other policy",
+    "repair",
+    "make and delete",
+    "other wait",
+];
+
+struct Cluster {
+    nodes: [Daemon; 3],
+    choices: Choices,
+    done: BTreeMap<&'static str, u32>,
+    began: Instant,
+}
+
+impl Cluster {
+    fn formed(seed: u64) -> Self {
+        let node = |name: &str| Daemon::kept(Subject::Faults, &(config(name) + "try_mirrors = true\n"));
+        let mut nodes = NAMES.map(node);
+        let [a, others @ ..] = &mut nodes;
+        a.create_cluster();
+        others.iter_mut().for_each(|node| node.join(a, ""));
+        a.wait_voters(3);
+        for (name, node) in NAMES.iter().zip(&nodes) {
+            let (cache, capacity) = (node.at("cache"), node.at("capacity"));
+            node.ok(&format!("group create g{name} --shards 2 --cache {cache}:256MiB --capacity {capacity}:512MiB"));
+        }
+        let [a, ..] = &nodes;
+        for (policy, failures) in [("two", 1), ("three", 2)] {
+            a.ok(&format!("policy create {policy} --failures-to-tolerate {failures} --repair-after 10s"));
+        }
+        for (volume, policy) in VOLUMES {
+            until("each says what it has", || {
+                let made = a.cli(&format!("volume create {volume} --size 16MiB --policy {policy}"));
+                made.status.success().then_some(())
+            });
+        }
+        Self { nodes, choices: Choices(seed), done: BTreeMap::new(), began: Instant::now() }
+    }
+
+    /// A host that writes and verifies a volume through a node, as long as the test goes on.
+    fn load(&self, at: usize) -> Load {
+        let nsid = at as u32 + 1;
+        until("it is served", || {
+            let once = LoadSpec { seed: 3, depth: 4, ops: Some(1), read_back: false, ..LoadSpec::new(self.nodes[at].options(), nsid) };
+            verified::run(once, |_| ()).ok().filter(|r| r.0.is_clean())
+        });
+        Load::start(LoadSpec {
+            seed: 11 + at as u64,
+            queues: 1,
+            depth: 8,
+            time: Duration::from_secs(24 * 3600),
+            reconnect_for: Duration::from_secs(60),
+            before: verified::Before::Unknown,
+            ..LoadSpec::new(self.nodes[at].options(), nsid)
+        })
+    }
+
+    fn says(&self, what: &str) {
+        println!("{:8.2} s  {what}", self.began.elapsed().as_secs_f64());
+    }
+    /// An administrator asks for something at a node; it may be refused.
+    fn asks(&mut self, line: &str) {
+        let at = self.choices.below(3) as usize;
+        let output = self.nodes[at].cli(line);
+        let how = if output.status.success() { "done" } else { "not done" };
+        self.says(&format!("{line} at {}: {how}", NAMES[at]));
+    }
+    fn disturbs(&mut self) {
+        let deed = DEEDS[self.choices.below(DEEDS.len() as u64) as usize];
+        *self.done.entry(deed).or_default() += 1;
+        let (at, volume) = (self.choices.below(3) as usize, VOLUMES[self.choices.below(3) as usize].0);
+        match deed {
+            "kill" => {
+                let down = self.choices.millis(DOWN_MAX_MS);
+                self.says(&format!("{} is killed, for {down:?}", NAMES[at]));
+                self.nodes[at].kill();
+                sleep(down);
+                self.nodes[at].start();
+            }
+            "hang" => {
+                let hung = self.choices.millis(HUNG_MAX_MS);
+                self.says(&format!("{} hangs for {hung:?}", NAMES[at]));
+                self.nodes[at].signal("-STOP");
+                sleep(hung);
+                self.nodes[at].signal("-CONT");
+            }
+            "restart" => {
+                self.says(&format!("{} is restarted", NAMES[at]));
+                self.nodes[at].stop();
+                self.nodes[at].start();
+            }
+            "kill etcd" => {
+                self.says(&format!("etcd of {} is killed", NAMES[at]));
+                let found =
+                    Command::new("pgrep").args(["-P", &self.nodes[at].id().to_string(), "-x", "etcd"]).output().expect("pgrep runs");
+                let found = String::from_utf8_lossy(&found.stdout).into_owned();
+                found.lines().filter_map(|id| id.trim().parse().ok()).for_each(|id| signal(id, "-KILL"));
+            }
+            "hand over" => self.asks(&format!("volume set {volume} --owner {}", NAMES[at])),
+            "other policy" => self.asks(&format!("volume set v0 --policy {}", ["two", "three"][at % 2])),
+            "repair" => self.asks(&format!("volume repair {volume}")),
+            "make and delete" => {
+                self.asks("volume create extra --size 16MiB --policy two --detached");
+                self.asks("volume delete extra --yes");
+            }
+            "other wait" => self.asks(&format!("policy set three --repair-after {}s", 5 + at * 10)),
+            other => unreachable!("{other}"),
+        }
+        let pause = self.choices.millis(PAUSE_MAX_MS);
+        sleep(pause);
+    }
+
+    fn shown(&self, volume: &str) -> Value {
+        self.nodes[0].json(&format!("volume show {volume}"))
+    }
+    /// Nothing disturbs any more: all copies come back into sync.
+    fn calms(&self) {
+        let began = Instant::now();
+        for (volume, _) in VOLUMES {
+            loop {
+                let shown = self.shown(volume);
+                let states: Vec<&str> =
+                    shown["components"].as_array().expect("a list").iter().filter_map(|c| c["state"].as_str()).collect();
+                if shown["copies_in_sync"] == shown["copies"] && states.iter().all(|s| *s == "active") {
+                    break;
+                }
+                assert!(began.elapsed() < CALM_MAX, "{volume} is not in sync after {CALM_MAX:?}: {states:?}\n{}", self.nodes[0].log_tail());
+                sleep(Duration::from_millis(200));
+            }
+        }
+        self.says(&format!("all copies are in sync after {:?}", began.elapsed()));
+    }
+    /// What hosts wrote is in each copy: its node owns the volume, and is read through another one and directly.
+    fn is_right(&self, at: usize, load: Load) {
+        let (volume, nsid) = (VOLUMES[at].0, at as u32 + 1);
+        let (summary, saved) = load.finish(&self.nodes[at]);
+        assert_no_wrong_byte(&summary, &self.nodes[at]);
+        let of_paths = ["ANA_INACCESSIBLE", "ANA_TRANSITION", "CONTROLLER_PATHING_ERROR", "NAMESPACE_NOT_READY"];
+        let strange: Vec<_> = summary.errors.iter().filter(|(e, _)| !of_paths.iter().any(|p| e.contains(p))).collect();
+        assert!(strange.is_empty(), "{strange:?}\n{}", self.nodes[at].log_tail());
+        assert!(summary.bytes_written > 0 && summary.bytes_read > 0, "{summary:?}");
+        self.says(&format!("{volume}: {} bytes written, {} requests failed", summary.bytes_written, summary.errors.values().sum::<u64>()));
+        let shown = self.shown(volume);
+        for owner in shown["components"].as_array().expect("a list").iter().filter_map(|c| c["node"].as_str()) {
+            self.nodes[0].ok(&format!("volume set {volume} --owner {owner}"));
+            until("it is handed over", || (self.shown(volume)["owner"] == owner).then_some(()));
+            for node in &self.nodes {
+                let served = || {
+                    let check = LoadSpec { ops: Some(0), resume: Some(saved.clone()), ..LoadSpec::new(node.options(), nsid) };
+                    let (summary, _) = verified::run(check, |_| ()).ok()?;
+                    assert_no_wrong_byte(&summary, node);
+                    (summary.is_clean() && summary.units_checked > 0).then_some(summary)
+                };
+                assert_clean(&until("it is served by the new owner", served), node);
+            }
+        }
+    }
+}
+
+fn plays(seed: u64, time: Duration) {
+    println!("seed {seed}, {time:?}");
+    let mut cluster = Cluster::formed(seed);
+    let loads = [0, 1, 2].map(|at| cluster.load(at));
+    while cluster.began.elapsed() < time {
+        cluster.disturbs();
+        loads.iter().zip(&cluster.nodes).for_each(|(load, node)| load.assert_running(node));
+    }
+    cluster.calms();
+    for (at, load) in loads.into_iter().enumerate() {
+        cluster.is_right(at, load);
+    }
+    println!("done: {:?}", cluster.done);
+    cluster.nodes.iter_mut().for_each(Daemon::stop);
+}
+
+#[test]
+fn twenty_seconds() {
+    plays(4711, Duration::from_secs(20));
+}
+
+#[test]
+#[ignore = "as long as NEMESIS_MINUTES says"]
+fn as_long_as_you_like() {
+    let number = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty()).map(|text| text.parse().expect("a number"));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+    plays(number("NEMESIS_SEED").unwrap_or(now), Duration::from_secs(60 * number("NEMESIS_MINUTES").unwrap_or(10)));
+}
