@@ -17,7 +17,6 @@ use crate::harness::{Daemon, signal, until};
 use lab::verified::{self, LoadSpec};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -147,10 +146,7 @@ impl Cluster {
             }
             "kill etcd" => {
                 self.says(&format!("etcd of {} is killed", NAMES[at]));
-                let found =
-                    Command::new("pgrep").args(["-P", &self.nodes[at].id().to_string(), "-x", "etcd"]).output().expect("pgrep runs");
-                let found = String::from_utf8_lossy(&found.stdout).into_owned();
-                found.lines().filter_map(|id| id.trim().parse().ok()).for_each(|id| signal(id, "-KILL"));
+                members_of(self.nodes[at].id()).into_iter().for_each(|id| signal(id, "-KILL"));
             }
             "hand over" => self.asks(&format!("volume set {volume} --owner {}", NAMES[at])),
             "other policy" => self.asks(&format!("volume set v0 --policy {}", ["two", "three"][at % 2])),
@@ -211,6 +207,18 @@ impl Cluster {
             }
         }
     }
+}
+
+/// The processes of etcd that a daemon has started.
+fn members_of(daemon: u32) -> Vec<u32> {
+    let stat = |id: u32| std::fs::read_to_string(format!("/proc/{id}/stat")).ok();
+    let is_its = |id: &u32| {
+        // `42 (etcd) S 41 ..`: who it is, how it is, of whom.
+        let text = stat(*id).unwrap_or_default();
+        text.contains(" (etcd) ") && text.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(&daemon.to_string())
+    };
+    let all = std::fs::read_dir("/proc").expect("/proc is there").filter_map(Result::ok);
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_its).collect()
 }
 
 fn plays(seed: u64, time: Duration) {

@@ -51,7 +51,7 @@ pub(super) const GIVEN: &[(&str, &str)] = &[
     ("ANA_PERSISTENT_LOSS", "never again through this node"),
     ("ANA_INACCESSIBLE", "not through this node; another path may work"),
     ("ANA_TRANSITION", "this node is not the owner any more, or does not reach the others; another path may work, the same one after 1 s (CRD)"),
-    ("CONTROLLER_PATHING_ERROR", "the node that owns the volume does not answer; another path may work"),
+    ("CONTROLLER_PATHING_ERROR", "the node that owns the volume does not answer, or the controller ends; another path may work"),
     ("CONNECT_INCOMPATIBLE_FORMAT", "Connect, Disconnect: a record format but 0"),
     ("CONNECT_CONTROLLER_BUSY", "Connect: loading, ending, no room, or a static controller in use; a retry may help"),
     ("CONNECT_INVALID_PARAMETERS", "Connect: dword 0 says which; a host identifier of zero too"),
