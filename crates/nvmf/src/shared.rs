@@ -11,6 +11,7 @@ use crate::published_logs::PublishedLogs;
 use crate::statics::Statics;
 use crate::view::{ListenerKind, ListenerSpec};
 use base::Instant;
+use format::nvme::StatusCode;
 use frontend::Quotas;
 use rt::MESH_CORES_MAX;
 use std::collections::BTreeMap;
@@ -203,6 +204,7 @@ pub struct ControllerShared {
     pub figures: Arc<SubsystemFigures>,
     traffic: AtomicBool,
     ready: AtomicBool,
+    ended: AtomicBool,
     retry_delays: AtomicBool,
 }
 
@@ -222,6 +224,7 @@ impl ControllerShared {
             figures: Arc::default(),
             traffic: AtomicBool::new(true),
             ready: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             retry_delays: AtomicBool::new(false),
         }
     }
@@ -243,7 +246,7 @@ impl ControllerShared {
     /// Whether commands may run (CSTS.RDY).
     #[inline]
     pub(crate) fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Relaxed)
+        self.ready.load(Ordering::Acquire)
     }
     /// Whether its host knows command retry delays (Host Behaviour Support, ACRE).
     pub(crate) fn knows_retry_delays(&self) -> bool {
@@ -255,7 +258,17 @@ impl ControllerShared {
     }
     /// Commands may run from now on, or not any more (CSTS.RDY). The target does it; others only where there is no target.
     pub fn set_ready(&self, ready: bool) {
-        self.ready.store(ready, Ordering::Relaxed);
+        // Who sees that it is not ready any more sees why.
+        self.ready.store(ready, Ordering::Release);
+    }
+    /// Its association has ended, with its admin queue or its daemon: no commands run any more.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+        self.set_ready(false);
+    }
+    /// Why no commands run, while it is not ready: its host has not enabled it or has shut it down, or it has ended, and there may be other paths.
+    pub(crate) fn why_not_ready(&self) -> StatusCode {
+        if self.ended.load(Ordering::Relaxed) { StatusCode::CONTROLLER_PATHING_ERROR } else { StatusCode::COMMAND_SEQUENCE_ERROR }
     }
 }
 

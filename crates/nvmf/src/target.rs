@@ -496,7 +496,7 @@ impl Target {
     fn end_controller(&mut self, rt: &Rt, cntlid: u16, why: &'static str) {
         let Some(mut c) = self.controllers.remove(&cntlid) else { return };
         self.shared.discharge(&c.shared);
-        c.shared.set_ready(false);
+        c.shared.end();
         self.shared.statics().release(cntlid);
         if !c.shared.discovery {
             let (host_nqn, subsystem) = (c.shared.host_nqn.clone(), c.shared.subsystem.clone());

@@ -78,8 +78,7 @@ pub(super) fn judge(phase: &mut SessionPhase, cx: &Cx<'_>, sqe: &Sqe, capsule_by
             match &mut queue.kind {
                 QueueKind::Io(queue) if !fabrics => {
                     if !queue.controller().is_ready() {
-                        // It was, or there were no such queue: it ends, with its daemon, say, and this connection with it. There may be other paths.
-                        return Err(Status::retry(StatusCode::CONTROLLER_PATHING_ERROR));
+                        return Err(Status::retry(queue.controller().why_not_ready()));
                     }
                     let judged = queue.judge(cx, sqe, len)?;
                     limits = queue.has_limits();

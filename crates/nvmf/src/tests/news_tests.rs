@@ -376,8 +376,12 @@ fn a_queue_runs_nothing_while_its_controller_is_not_ready() {
         c.set_ready(ready);
         let status = q.execute(flush_sqe(9, 1), &[]).0;
         assert_eq!((status.is_success(), status.dnr), (ready, false));
-        assert!(ready || (status.code, status.dnr) == (StatusCode::CONTROLLER_PATHING_ERROR, false));
+        assert!(ready || status.code == StatusCode::COMMAND_SEQUENCE_ERROR);
     }
+    // It ends before this connection does.
+    c.end();
+    let status = q.execute(flush_sqe(9, 1), &[]).0;
+    assert_eq!((status.code, status.dnr), (StatusCode::CONTROLLER_PATHING_ERROR, false));
 }
 
 #[test]
