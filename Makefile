@@ -35,7 +35,7 @@ soak: ## new seeds of the simulator for MINUTES=10 on all cores, figures in targ
 
 nemesis: ## real daemons die, hang and change at random while hosts verify, for MINUTES=10; SEED=a-printed-one plays the same again
 	@scripts/setup test
-	@NEMESIS_MINUTES="$(MINUTES)" NEMESIS_SEED="$(SEED)" cargo test --quiet -p basalt --test whole nemesis::as_long -- --ignored --nocapture
+	@NEMESIS_MINUTES="$(or $(MINUTES),10)" NEMESIS_SEED="$(SEED)" cargo test --quiet -p basalt --test whole nemesis:: -- --nocapture
 
 fuzz: ## fuzz every parser and whole connections, FUZZ_SECONDS=60 each; a table of what was found
 	@scripts/fuzz run $(TARGETS)

@@ -52,31 +52,22 @@ impl Control {
         let change = cluster::copies_change(&self.inventory()?, policy, object, lost)?;
         Ok(change.filter(|change| self.plane.serves_copies() || !matches!(change, CopiesChange::Add(_))))
     }
-    /// Volumes whose policies ask for other copies than they have: what could not be decided before may be possible by now. What is not of this node's
-    /// is done by the others.
-    pub(super) fn adapt_all(&self) -> Result<(), Problem> {
-        let (due, lost) = self.copies_due()?;
-        self.adapt_each(&due, &lost);
-        Ok(())
-    }
-    /// The same, for the one that leads, and only if there is something to be done.
+    /// Volumes whose policies ask for other copies than they have: what could not be decided before may be possible by now. To be called every few
+    /// seconds; only the one that leads does something.
     pub fn look_after_copies(&self) {
         let Some(leading) = self.leadership().filter(|_| !self.is_alone()) else { return };
         request::Request::new(None, leading).carry(|| match self.copies_due() {
             Ok((due, _)) if due.is_empty() => {}
             Ok((due, lost)) => {
                 let _devices = self.devices();
-                self.adapt_each(&due, &lost);
+                for id in &due {
+                    if let Err(problem) = self.adapt_copies(id, &lost) {
+                        tracing::debug!(volume = id, error = %problem.message, "the volume does not get the copies that its policy asks for yet");
+                    }
+                }
             }
             Err(problem) => tracing::warn!(error = %problem.message, "the copies of volumes could not be looked at"),
         });
-    }
-    fn adapt_each(&self, due: &[String], lost: &BTreeSet<ComponentId>) {
-        for id in due {
-            if let Err(problem) = self.adapt_copies(id, lost) {
-                tracing::debug!(volume = id, error = %problem.message, "the volume does not get the copies that its policy asks for yet");
-            }
-        }
     }
     /// Volumes that get or lose copies now, by id, and copies that are lost; by the copy of the directory.
     fn copies_due(&self) -> Result<(Vec<String>, BTreeSet<ComponentId>), Problem> {

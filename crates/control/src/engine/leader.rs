@@ -18,9 +18,6 @@ impl Control {
                         tracing::warn!(?action, error = %problem.message, "what is left of a change cannot be seen to yet");
                     }
                 }
-                if let Err(problem) = self.adapt_all() {
-                    tracing::warn!(error = %problem.message, "the copies of volumes could not be looked at");
-                }
                 self.live().led = leading;
             }
             Err(error) => tracing::warn!(%error, "what is left of changes could not be looked at"),

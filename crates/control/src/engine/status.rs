@@ -19,6 +19,8 @@ const DATA_UNIT_BYTES: u128 = 512_000;
 const KELVIN_AT_0_CELSIUS: i32 = 273;
 /// How a copy is that its node deletes.
 const LEAVING: &str = "leaving";
+/// How one is that is in sync.
+const ACTIVE: &str = "active";
 /// Fill of the write buffer from which a warning is given, in percent.
 const BUFFER_WARNING_PERCENT: u64 = 90;
 
@@ -251,9 +253,10 @@ impl Control {
         let says = |n: &NodeRecord| n.is_member() && n.role == NodeRole::Data && n.name != self.identity.node;
         let members = self.directory.all::<NodeRecord>()?.into_iter().filter(|n| says(n));
         let down: Vec<Versioned<NodeRecord>> = members.filter(|n| !self.is_alone() && !presences.contains_key(&n.name)).collect();
-        checks.extend(down.iter().map(|n| node_down(n, groups, volumes)));
+        let is_down = |node: &str| down.iter().any(|n| n.shown_name() == node);
+        checks.extend(down.iter().map(|n| node_down(n, groups, volumes, is_down)));
         // Those on nodes that are down are in that one's alarm.
-        let up = |v: &&api::Volume| v.components.iter().all(|c| down.iter().all(|n| n.shown_name() != c.node));
+        let up = |v: &&api::Volume| v.components.iter().all(|c| !is_down(&c.node));
         checks.extend(volumes.iter().filter(up).flat_map(volume_checks));
         checks.extend(copies_missing(volumes));
         if groups.is_empty() {
@@ -328,11 +331,11 @@ impl Control {
 }
 
 /// One alarm for a node, not one for each thing that it has.
-fn node_down(node: &NodeRecord, groups: &[api::Group], volumes: &[api::Volume]) -> api::Check {
+fn node_down(node: &NodeRecord, groups: &[api::Group], volumes: &[api::Volume], is_down: impl Fn(&str) -> bool) -> api::Check {
     let is_here = |c: &&api::Component| c.node == node.shown_name() && c.state != LEAVING;
     let groups = groups.iter().filter(|g| g.node == node.shown_name()).count();
-    let (others, alone): (Vec<_>, Vec<_>) =
-        volumes.iter().filter(|v| v.components.iter().any(|c| is_here(&c))).partition(|v| v.copies_in_sync > 0 && v.copies > 1);
+    let elsewhere = |v: &&api::Volume| v.components.iter().any(|c| c.state == ACTIVE && !is_down(&c.node));
+    let (others, alone): (Vec<_>, Vec<_>) = volumes.iter().filter(|v| v.components.iter().any(|c| is_here(&c))).partition(elsewhere);
     check(
         "node_down",
         Health::Error,
