@@ -3,7 +3,7 @@
 use crate::cluster::config;
 use crate::harness::load::{Load, assert_clean, assert_no_wrong_byte};
 use crate::harness::turn::Subject;
-use crate::harness::{Daemon, Setup, USUAL, until};
+use crate::harness::{Daemon, Setup, USUAL, until, until_or};
 use lab::verified::{self, LoadSpec};
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -59,9 +59,14 @@ fn owner(at: &Daemon) -> Value {
     at.json("volume show v")["owner"].clone()
 }
 
+/// Waits until the volume is so at this node.
+fn shows<T>(at: &Daemon, what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    until_or(what, || at.json("volume show v").to_string(), ask)
+}
+
 /// A host that writes and verifies through a node, as long as the test goes on.
 fn load_through(node: &Daemon) -> Load {
-    until("it is served", || {
+    shows(node, "it is served", || {
         let once = LoadSpec { seed: 3, depth: 4, ops: Some(1), read_back: false, ..LoadSpec::new(node.options(), 1) };
         verified::run(once, |_| ()).ok().filter(|r| r.0.is_clean())
     });
@@ -103,13 +108,13 @@ fn a_volume_gets_copies_goes_from_owner_to_owner_and_loses_them_while_a_host_goe
     let [mut first, mut second, mut third] = three("default");
     let load = load_through(&third);
     third.ok("volume set v --policy two");
-    until("two copies are in sync", || (states(&third) == ["active", "active"]).then_some(()));
+    shows(&third, "two copies are in sync", || (states(&third) == ["active", "active"]).then_some(()));
     load.assert_running(&third);
     let (before, nodes) = (owner(&third), nodes(&third));
     first.kill();
-    until("the new copy's node owns it", || (owner(&third) != before).then_some(()));
+    shows(&third, "the new copy's node owns it", || (owner(&third) != before).then_some(()));
     first.start();
-    until("it is back in sync", || (states(&third) == ["active", "active"]).then_some(()));
+    shows(&third, "it is back in sync", || (states(&third) == ["active", "active"]).then_some(()));
     load.assert_running(&third);
     let mut longest = Duration::ZERO;
     for turn in 0..10 {
@@ -117,14 +122,14 @@ fn a_volume_gets_copies_goes_from_owner_to_owner_and_loses_them_while_a_host_goe
         let began = Instant::now();
         third.ok(&format!("volume set v --owner {to}"));
         println!("  set {:?}", began.elapsed());
-        until("it is handed over", || (owner(&third) == *to.as_str()).then_some(()));
+        shows(&third, "it is handed over", || (owner(&third) == *to.as_str()).then_some(()));
         println!("{:?}", began.elapsed());
         longest = longest.max(began.elapsed());
     }
     println!("handed over within {longest:?}, the command with it");
     load.assert_running(&third);
     third.ok("volume set v --policy default");
-    until("one copy is left", || (states(&third) == ["active"]).then_some(()));
+    shows(&third, "one copy is left", || (states(&third) == ["active"]).then_some(()));
     std::thread::sleep(Duration::from_secs(1));
     load.assert_running(&third);
     load_is_right(load, &third, &second);
@@ -138,22 +143,22 @@ fn a_node_with_a_copy_dies_and_comes_back_while_a_host_goes_on() {
     let [mut first, mut second, mut third] = three("two");
     let load = load_through(&third);
     second.kill();
-    until("the copy has left", || states(&third).iter().any(|s| s == "absent").then_some(()));
+    shows(&third, "the copy has left", || states(&third).iter().any(|s| s == "absent").then_some(()));
     std::thread::sleep(Duration::from_secs(1));
     load.assert_running(&third);
     second.start();
-    until("it is back in sync", || states(&third).iter().all(|s| s == "active").then_some(()));
+    shows(&third, "it is back in sync", || states(&third).iter().all(|s| s == "active").then_some(()));
     let before = owner(&third);
     first.kill();
     let killed = Instant::now();
-    until("another node owns it", || (owner(&third) != before).then_some(()));
+    shows(&third, "another node owns it", || (owner(&third) != before).then_some(()));
     let took = killed.elapsed();
     println!("taken over after {took:?}");
     assert!(took < TAKEOVER_MAX, "{took:?}");
     std::thread::sleep(Duration::from_secs(2));
     load.assert_running(&third);
     first.start();
-    until("it is back in sync", || states(&third).iter().all(|s| s == "active").then_some(()));
+    shows(&third, "it is back in sync", || states(&third).iter().all(|s| s == "active").then_some(()));
     std::thread::sleep(Duration::from_secs(1));
     load_is_right(load, &third, &first);
     for node in [&mut third, &mut second, &mut first] {
@@ -169,7 +174,7 @@ fn a_copy_on_a_node_that_stays_down_is_made_anew_on_another_while_a_host_goes_on
     let load = load_through(&third);
     let had = nodes(&third);
     second.kill();
-    until("another node has one in sync", || {
+    shows(&third, "another node has one in sync", || {
         let (now, states) = (nodes(&third), states(&third));
         let new = now.iter().zip(&states).any(|(node, state)| !had.contains(node) && state == "active");
         (new && states.iter().any(|s| s == "leaving")).then_some(())
@@ -177,14 +182,14 @@ fn a_copy_on_a_node_that_stays_down_is_made_anew_on_another_while_a_host_goes_on
     load.assert_running(&third);
     assert_eq!(third.json("volume show v")["copies_in_sync"], 2);
     second.start();
-    until("the old one is deleted", || (states(&third) == ["active", "active"]).then_some(()));
+    shows(&third, "the old one is deleted", || (states(&third) == ["active", "active"]).then_some(()));
     let before = owner(&third);
     first.kill();
-    until("the node of the new one owns it", || (owner(&third) != before).then_some(()));
+    shows(&third, "the node of the new one owns it", || (owner(&third) != before).then_some(()));
     std::thread::sleep(Duration::from_secs(2));
     load.assert_running(&third);
     first.start();
-    until("it is back in sync", || (states(&third) == ["active", "active"]).then_some(()));
+    shows(&third, "it is back in sync", || (states(&third) == ["active", "active"]).then_some(()));
     load_is_right(load, &third, &first);
     for node in [&mut third, &mut second, &mut first] {
         node.stop();

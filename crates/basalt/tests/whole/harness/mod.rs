@@ -262,6 +262,9 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
+        if thread::panicking() && self.child.is_some() {
+            eprintln!("{}", self.log_tail());
+        }
         if let Some(mut child) = self.child.take() {
             // It may have ended; there is nobody to tell here.
             let _ = child.kill();
@@ -292,13 +295,18 @@ pub fn ended(mut child: Child) -> ExitStatus {
 }
 
 /// Asks again until there is an answer.
-pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    until_or(what, String::new, ask)
+}
+
+/// The same; `seen` is what to say where there is none in time.
+pub fn until_or<T>(what: &str, seen: impl Fn() -> String, mut ask: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(begun.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}");
+        assert!(begun.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}\n{}", seen());
         thread::sleep(Duration::from_millis(10));
     }
 }
