@@ -189,7 +189,9 @@ impl<S: Blocks> Lanes<S> {
         if !changes && !hooks::seeded(SeededFault::ReadUnsettled) && !self.order.settles(range, id) {
             let copied = self.has_copies().part(id);
             (copied.stage, copied.found) = (CopiedStage::Waiting, Some((result, data)));
-            return;
+            let volume = copied.part.volume;
+            // They may be of those that are not to begin: it is not waited for then.
+            return self.drained(volume);
         }
         self.gate_by_grants(rt, id, result, data);
     }

@@ -816,6 +816,26 @@ fn requests_wait_for_the_owner_to_serve_and_end_when_it_stops() {
 }
 
 #[test]
+fn a_read_that_waits_for_a_change_that_is_not_to_begin_drains() {
+    in_world(async |rt| {
+        let mut rig = Rig::new(rt, 1, &[1, 2]);
+        rig.held_up.extend([1, 2]);
+        rig.submit(1, read(3));
+        rig.turns(20).await;
+        rig.command(&Command::Drain(1));
+        rig.submit(2, write(3, 7));
+        assert!(rig.turns(100).await.is_empty() && rig.events().is_empty(), "the read is under way");
+        rig.held_up.clear();
+        assert!(rig.turns(100).await.is_empty(), "what was read may be of the change");
+        assert!(matches!(rig.events()[..], [Event::Drained(1)]));
+        rig.command(&Command::Stop);
+        let ended = rig.turns(5).await;
+        assert!(ended.len() == 2 && ended.iter().all(|done| done.result == Err(IoError::NotOwner)), "neither was carried out: {ended:?}");
+        assert!(rig.nodes[0].is_idle());
+    });
+}
+
+#[test]
 fn as_many_changes_of_a_lane_as_may_be_in_doubt_are_under_way() {
     in_world(async |rt| {
         let most = hooks::tiny(crate::order::IN_DOUBT_MAX, 8) as u64;
