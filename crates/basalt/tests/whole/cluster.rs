@@ -48,18 +48,21 @@ fn alone(name: &str) -> Daemon {
 }
 
 impl Daemon {
+    fn own_address(&self) -> Ipv4Addr {
+        self.address().unwrap_or_else(own_address)
+    }
     pub fn create_cluster(&mut self) {
-        self.ok(&format!("cluster create --address {}:0", own_address()));
+        self.ok(&format!("cluster create --address {}:0", self.own_address()));
         self.began_anew();
     }
     pub fn join(&mut self, of: &Daemon, more: &str) {
         let token = of.ok("node invite");
-        self.ok(&format!("cluster join {} --address {}:0 {more}", token.trim(), own_address()));
+        self.ok(&format!("cluster join {} --address {}:0 {more}", token.trim(), self.own_address()));
         self.began_anew();
     }
-    fn join_as_witness(&mut self, of: &Daemon) {
+    pub fn join_as_witness(&mut self, of: &Daemon) {
         let token = of.ok("node invite --witness");
-        self.ok(&format!("witness join {} --address {}:0", token.trim(), own_address()));
+        self.ok(&format!("witness join {} --address {}:0", token.trim(), self.own_address()));
         self.began_anew();
     }
     /// What stays of its volumes, whatever is written to them.

@@ -1,9 +1,10 @@
-//! A nemesis: the daemons of a cluster are killed, hung, restarted, their members of etcd killed, volumes handed from owner to owner, their copies added,
-//! taken away and made anew, all at random, while hosts write and verify through every node.
+//! A nemesis: the daemons of a cluster are killed, hung, restarted, cut off in every shape, their members of etcd killed, volumes handed from owner to
+//! owner, their copies added, taken away and made anew, all at random, while hosts write and verify through every node.
 //!
 //! ```text
 //! cargo test -p basalt --test whole nemesis::                          # twenty seconds
 //! make nemesis MINUTES=10                                              # as long as you like; SEED=N plays the same choices again
+//! make nemesis MINUTES=10 WITNESS=1                                    # two nodes with data and a witness
 //! ```
 //!
 //! Invariants: one node is disturbed at a time, and comes back, so the directory has a majority; what follows on the other nodes (takeovers, resyncs)
@@ -12,6 +13,7 @@
 
 use crate::cluster::config;
 use crate::harness::load::{Load, assert_clean, assert_no_wrong_byte};
+use crate::harness::networks::{Cut, Networks, has_own_network, in_own_network};
 use crate::harness::turn::Subject;
 use crate::harness::{Daemon, signal, until};
 use lab::verified::{self, LoadSpec};
@@ -21,9 +23,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
-/// A volume for each node: the host that uses it goes through that one.
+/// A volume for each node with data: the host that uses it goes through that one.
 const VOLUMES: [(&str, &str); 3] = [("v0", "two"), ("v1", "three"), ("v2", "two")];
+/// The same with two such nodes.
+const VOLUMES_OF_TWO: [(&str, &str); 2] = [("v0", "two"), ("v1", "two")];
 const HUNG_MAX_MS: u64 = 8000;
+const CUT_MAX_MS: u64 = 8000;
+/// Hand-overs one after the other.
+const HAND_OVERS: usize = 6;
 const DOWN_MAX_MS: u64 = 6000;
 const PAUSE_MAX_MS: u64 = 2500;
 /// How long copies may take to be in sync again when nothing disturbs any more, with those that are tried again later.
@@ -45,7 +52,7 @@ impl Choices {
 }
 
 /// What is done, each as often as it stands here.
-const DEEDS: [&str; 12] = [
+const DEEDS: [&str; 15] = [
     "kill",
     "kill",
     "hang",
@@ -54,6 +61,9 @@ const DEEDS: [&str; 12] = [
     "kill etcd",
     "hand over",
     "hand over",
+    "cut",
+    "cut",
+    "cut",
     "other policy",
     "repair",
     "make and delete",
@@ -61,21 +71,38 @@ const DEEDS: [&str; 12] = [
 ];
 
 struct Cluster {
+    /// The first ones have data; a witness is the last.
     nodes: [Daemon; 3],
+    volumes: &'static [(&'static str, &'static str)],
+    /// `None`: nothing can be cut off.
+    networks: Option<Networks>,
     choices: Choices,
-    done: BTreeMap<&'static str, u32>,
+    done: BTreeMap<String, u32>,
     began: Instant,
 }
 
 impl Cluster {
-    fn formed(seed: u64) -> Self {
-        let node = |name: &str| Daemon::kept(Subject::Faults, &(config(name) + "try_mirrors = true\n"));
-        let mut nodes = NAMES.map(node);
-        let [a, others @ ..] = &mut nodes;
+    fn formed(seed: u64, witness: bool) -> Self {
+        let networks = has_own_network().then(|| Networks::of(NAMES.len()));
+        let node = |at: usize| {
+            let more = config(NAMES[at]) + "try_mirrors = true\n";
+            match &networks {
+                Some(networks) => Daemon::kept_at(networks.place(at), Subject::Faults, &more),
+                None => Daemon::kept(Subject::Faults, &more),
+            }
+        };
+        let [mut a, mut b, mut c] = [0, 1, 2].map(node);
         a.create_cluster();
-        others.iter_mut().for_each(|node| node.join(a, ""));
+        b.join(&a, "");
+        if witness {
+            c.join_as_witness(&a)
+        } else {
+            c.join(&a, "")
+        }
         a.wait_voters(3);
-        for (name, node) in NAMES.iter().zip(&nodes) {
+        let volumes: &[_] = if witness { &VOLUMES_OF_TWO } else { &VOLUMES };
+        let nodes = [a, b, c];
+        for (name, node) in NAMES.iter().zip(&nodes).take(volumes.len()) {
             let (cache, capacity) = (node.at("cache"), node.at("capacity"));
             node.ok(&format!("group create g{name} --shards 2 --cache {cache}:256MiB --capacity {capacity}:512MiB"));
         }
@@ -83,13 +110,13 @@ impl Cluster {
         for (policy, failures) in [("two", 1), ("three", 2)] {
             a.ok(&format!("policy create {policy} --failures-to-tolerate {failures} --repair-after 10s"));
         }
-        for (volume, policy) in VOLUMES {
+        for (volume, policy) in volumes {
             until("each says what it has", || {
                 let made = a.cli(&format!("volume create {volume} --size 16MiB --policy {policy}"));
                 made.status.success().then_some(())
             });
         }
-        Self { nodes, choices: Choices(seed), done: BTreeMap::new(), began: Instant::now() }
+        Self { nodes, volumes, networks, choices: Choices(seed), done: BTreeMap::new(), began: Instant::now() }
     }
 
     /// A host that writes and verifies a volume through a node, as long as the test goes on.
@@ -122,8 +149,8 @@ impl Cluster {
     }
     fn disturbs(&mut self) {
         let deed = DEEDS[self.choices.below(DEEDS.len() as u64) as usize];
-        *self.done.entry(deed).or_default() += 1;
-        let (at, volume) = (self.choices.below(3) as usize, VOLUMES[self.choices.below(3) as usize].0);
+        let (at, volume) = (self.choices.below(3) as usize, self.volumes[self.choices.below(self.volumes.len() as u64) as usize].0);
+        *self.done.entry(deed.to_owned()).or_default() += 1;
         match deed {
             "kill" => {
                 let down = self.choices.millis(DOWN_MAX_MS);
@@ -148,8 +175,21 @@ impl Cluster {
                 self.says(&format!("etcd of {} is killed", NAMES[at]));
                 members_of(self.nodes[at].id()).into_iter().for_each(|id| signal(id, "-KILL"));
             }
-            "hand over" => self.asks(&format!("volume set {volume} --owner {}", NAMES[at])),
-            "other policy" => self.asks(&format!("volume set v0 --policy {}", ["two", "three"][at % 2])),
+            "cut" => {
+                let cut = [Cut::In, Cut::Out, Cut::Both, Cut::Off, Cut::From((at + 1) % 3)][self.choices.below(5) as usize];
+                let time = self.choices.millis(CUT_MAX_MS);
+                let Some(networks) = &self.networks else { return };
+                self.says(&format!("{} is cut off, {cut:?}, for {time:?}", NAMES[at]));
+                networks.cut(at, cut);
+                sleep(time);
+                networks.heal();
+            }
+            "hand over" => {
+                for turn in 0..=self.choices.below(HAND_OVERS as u64) as usize {
+                    self.asks(&format!("volume set {volume} --owner {}", NAMES[(at + turn) % self.volumes.len()]));
+                }
+            }
+            "other policy" => self.asks(&format!("volume set v0 --policy {}", ["default", "two", "three"][at])),
             "repair" => self.asks(&format!("volume repair {volume}")),
             "make and delete" => {
                 self.asks("volume create extra --size 16MiB --policy two --detached");
@@ -168,7 +208,7 @@ impl Cluster {
     /// Nothing disturbs any more: all copies come back into sync.
     fn calms(&self) {
         let began = Instant::now();
-        for (volume, _) in VOLUMES {
+        for (volume, _) in self.volumes {
             loop {
                 let shown = self.shown(volume);
                 let states: Vec<&str> =
@@ -184,7 +224,7 @@ impl Cluster {
     }
     /// What hosts wrote is in each copy: its node owns the volume, and is read through another one and directly.
     fn is_right(&self, at: usize, load: Load) {
-        let (volume, nsid) = (VOLUMES[at].0, at as u32 + 1);
+        let (volume, nsid) = (self.volumes[at].0, at as u32 + 1);
         let (summary, saved) = load.finish(&self.nodes[at]);
         assert_no_wrong_byte(&summary, &self.nodes[at]);
         let of_paths = ["ANA_INACCESSIBLE", "ANA_TRANSITION", "CONTROLLER_PATHING_ERROR", "NAMESPACE_NOT_READY"];
@@ -196,7 +236,7 @@ impl Cluster {
         for owner in shown["components"].as_array().expect("a list").iter().filter_map(|c| c["node"].as_str()) {
             self.nodes[0].ok(&format!("volume set {volume} --owner {owner}"));
             until("it is handed over", || (self.shown(volume)["owner"] == owner).then_some(()));
-            for node in &self.nodes {
+            for node in &self.nodes[..self.volumes.len()] {
                 let served = || {
                     let check = LoadSpec { ops: Some(0), resume: Some(saved.clone()), ..LoadSpec::new(node.options(), nsid) };
                     let (summary, _) = verified::run(check, |_| ()).ok()?;
@@ -221,10 +261,10 @@ fn members_of(daemon: u32) -> Vec<u32> {
     all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_its).collect()
 }
 
-fn plays(seed: u64, time: Duration) {
-    println!("seed {seed}, {time:?}");
-    let mut cluster = Cluster::formed(seed);
-    let loads = [0, 1, 2].map(|at| cluster.load(at));
+fn plays(seed: u64, time: Duration, witness: bool) {
+    println!("seed {seed}, {time:?}{}", if witness { ", two nodes and a witness" } else { "" });
+    let mut cluster = Cluster::formed(seed, witness);
+    let loads: Vec<Load> = (0..cluster.volumes.len()).map(|at| cluster.load(at)).collect();
     while cluster.began.elapsed() < time {
         cluster.disturbs();
         loads.iter().zip(&cluster.nodes).for_each(|(load, node)| load.assert_running(node));
@@ -240,10 +280,15 @@ fn plays(seed: u64, time: Duration) {
 /// Twenty seconds of the same choices; of others, as long as `NEMESIS_MINUTES` says.
 #[test]
 fn hosts_verify_while_a_cluster_is_disturbed() {
+    if in_own_network("nemesis::hosts_verify_while_a_cluster_is_disturbed") {
+        return;
+    }
     let number = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty()).map(|text| text.parse().expect("a number"));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
     match number("NEMESIS_MINUTES") {
-        None => plays(4711, Duration::from_secs(20)),
-        Some(minutes) => plays(number("NEMESIS_SEED").unwrap_or(now), Duration::from_secs(60 * minutes)),
+        None => plays(4711, Duration::from_secs(20), false),
+        Some(minutes) => {
+            plays(number("NEMESIS_SEED").unwrap_or(now), Duration::from_secs(60 * minutes), number("NEMESIS_WITNESS").is_some())
+        }
     }
 }

@@ -5,11 +5,13 @@
 //! Never: a port that was chosen before; see [`kept_port`] for the one exception.
 
 pub mod load;
+pub mod networks;
 pub mod turn;
 
 use format::nvme::StatusCode;
 use initiator::discovery::discover;
 use initiator::{Controller, ControllerOptions, Error};
+use networks::Place;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -53,6 +55,8 @@ pub struct Daemon {
     child: Option<Child>,
     /// The line with which it said that it serves.
     said: String,
+    /// The network that it is to run in; `None`: that of the test.
+    place: Option<Place>,
     dir: TempDir,
     // The last field: the turn ends when the process and the folder are gone.
     _turn: Turn,
@@ -63,7 +67,7 @@ impl Daemon {
     pub fn prepared(setup: &Setup<'_>) -> Self {
         let turn = Turn::take(setup.subject);
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let daemon = Self { child: None, said: String::new(), dir, _turn: turn };
+        let daemon = Self { child: None, said: String::new(), place: None, dir, _turn: turn };
         daemon.configure(setup);
         daemon
     }
@@ -79,12 +83,25 @@ impl Daemon {
         let more = format!("{more}\n{DESTAGE_AT_ONCE}");
         Self::started(&Setup { subject, listeners: &listeners, more: &more, ..USUAL })
     }
+    /// The same in a network of its own.
+    pub fn kept_at(place: Place, subject: Subject, more: &str) -> Self {
+        let listeners = format!("{{ addr = \"{}:{}\", kind = \"io\" }}", place.address, kept_port());
+        let more = format!("{more}\n{DESTAGE_AT_ONCE}");
+        let mut daemon = Self::prepared(&Setup { subject, listeners: &listeners, more: &more, ..USUAL });
+        daemon.place = Some(place);
+        daemon.start();
+        daemon
+    }
     /// Writes the configuration.
     pub fn configure(&self, setup: &Setup<'_>) {
         let Setup { cores, listeners, more, .. } = setup;
         let data = self.path("data");
         let text = format!("data_dir = {data:?}\ncores = {{ count = {cores}, pin = false }}\nlisteners = [{listeners}]\n{more}\n");
         fs::write(self.path("basalt.toml"), text).expect("the configuration is written");
+    }
+    /// Where other nodes reach it, if it has a network of its own.
+    pub fn address(&self) -> Option<Ipv4Addr> {
+        self.place.map(|place| place.address)
     }
     /// A file in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
@@ -97,7 +114,7 @@ impl Daemon {
 
     /// The command that serves, to be started by [`Self::spawn`] or looked at.
     pub fn serve(&self) -> Command {
-        let mut command = Command::new(BASALT);
+        let mut command = self.place.map_or_else(|| Command::new(BASALT), |place| place.command(BASALT));
         command.arg("serve").arg("--config").arg(self.path("basalt.toml"));
         command
     }
