@@ -3,7 +3,7 @@
 //! Invariant: what waits for a copy goes on when a command has taken that away, and not before.
 //! Never: carries out what is not of a lane: the record, fences and lists are somebody else's.
 
-use super::{COPIED, Copied, CopiedStage, CopiedVolume, Service};
+use super::{AGAIN_AFTER, COPIED, Copied, CopiedStage, CopiedVolume, Service};
 use crate::grant::GrantCell;
 use crate::io::{IoError, VolumeRef};
 use crate::lanes::{Blocks, Lanes};
@@ -25,22 +25,27 @@ impl<S: Blocks> Lanes<S> {
             Command::Serve => self.serve(rt, volume),
             Command::Stop => self.stop(rt, volume, IoError::NotOwner),
             Command::Drain(number) => {
-                if let Some(v) = self.copies(rt).volumes.get_mut(&volume) {
-                    v.draining = Some(*number);
+                let copies = self.copies(rt);
+                if let Some(v) = copies.volumes.get_mut(&volume) {
+                    v.drains = true;
+                    copies.draining.retain(|(of, _)| *of != volume);
+                    copies.draining.push((volume, *number));
                 }
-                self.drained(volume);
+                self.drained(rt);
             }
             Command::MarkMoves { mirror, lane } => {
                 self.mark_moves(rt, &MirrorLane { volume, mirror: *mirror, at: NOWHERE, lane: *lane });
             }
             Command::Join { copy, invited } => self.join(rt, volume, *copy, *invited),
             Command::Resume => {
+                let copies = self.copies(rt);
+                copies.draining.retain(|(of, _)| *of != volume);
                 let serves = |v: &mut CopiedVolume| {
-                    v.draining = None;
+                    v.drains = false;
                     v.service == Service::Serving
                 };
                 // One that serves later begins them then, after the agreement.
-                if self.copies(rt).volumes.get_mut(&volume).is_some_and(serves) {
+                if copies.volumes.get_mut(&volume).is_some_and(serves) {
                     self.begin_waiting(rt, volume);
                 }
             }
@@ -126,7 +131,8 @@ impl<S: Blocks> Lanes<S> {
         let copies = self.copies(rt);
         let Some(v) = copies.volumes.get_mut(&volume) else { return };
         // Whoever drains before it stops is not to drain when it serves again.
-        (v.service, v.draining, v.paces) = (Service::Stopped, None, Default::default());
+        (v.service, v.drains, v.paces) = (Service::Stopped, false, Default::default());
+        copies.draining.retain(|(of, _)| *of != volume);
         copies.joining.retain(|join| join.volume != volume);
         copies.unplaced.retain(|(of, _)| *of != volume);
         copies.agreements.retain(|(of, ..), _| *of != volume);
@@ -140,17 +146,28 @@ impl<S: Blocks> Lanes<S> {
         }
         self.numbers.let_go_all(volume);
     }
-    /// Says when nothing of a volume that is to be drained is under way any more.
-    pub(super) fn drained(&mut self, volume: VolumeRef) {
-        let begun = self.has_begun(volume);
-        let Some(copies) = self.copies.as_mut() else { return };
-        let Some(v) = copies.volumes.get(&volume) else { return };
-        let Some(number) = v.draining.filter(|_| !begun) else { return };
-        let under_way = copies.parts.iter().any(|(_, c)| c.part.volume == volume && !matches!(c.stage, CopiedStage::Waiting));
-        let said = copies.events.iter().any(|(of, event)| *of == volume && matches!(event, Event::Drained(n) if *n == number));
-        if !under_way && !said {
-            copies.says(volume, Event::Drained(number));
+    /// Says of each volume that is to be drained when nothing of it is under way any more: once. Whether it has said so of one.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn drained(&mut self, rt: &Rt) -> bool {
+        let Some(copies) = self.copies.as_mut() else { return false };
+        let draining = std::mem::take(&mut copies.draining);
+        let before = draining.len();
+        for (volume, number) in draining {
+            let begun = self.has_begun(volume);
+            let copies = self.has_copies();
+            let is_at_work = |c: &Copied| c.part.volume == volume && !matches!(c.stage, CopiedStage::Waiting);
+            if begun || copies.parts.iter().any(|(_, copied)| is_at_work(copied)) {
+                copies.draining.push((volume, number));
+            } else {
+                copies.says(volume, Event::Drained(number));
+            }
         }
+        let copies = self.has_copies();
+        if !copies.draining.is_empty() {
+            copies.wake_at(rt, rt.now() + AGAIN_AFTER);
+        }
+        copies.draining.len() < before
     }
 }
 

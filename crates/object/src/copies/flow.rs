@@ -73,7 +73,7 @@ impl<S: Blocks> Lanes<S> {
             }
             _ if matches!(purpose, Purpose::Agree | Purpose::Range) => return self.begin_transfer(rt, id),
             Service::Waiting => return v.waiting.push_back(id),
-            Service::Serving if v.draining.is_some() && purpose == Purpose::Request => return v.waiting.push_back(id),
+            Service::Serving if v.drains && purpose == Purpose::Request => return v.waiting.push_back(id),
             Service::Serving => {}
         }
         self.run_copied(rt, id);
@@ -189,9 +189,7 @@ impl<S: Blocks> Lanes<S> {
         if !changes && !hooks::seeded(SeededFault::ReadUnsettled) && !self.order.settles(range, id) {
             let copied = self.has_copies().part(id);
             (copied.stage, copied.found) = (CopiedStage::Waiting, Some((result, data)));
-            let volume = copied.part.volume;
-            // They may be of those that are not to begin: it is not waited for then.
-            return self.drained(volume);
+            return;
         }
         self.gate_by_grants(rt, id, result, data);
     }
@@ -520,7 +518,9 @@ impl<S: Blocks> Lanes<S> {
         if part.changes() && ranged {
             self.release(rt, part.range(), id);
         }
-        self.drained(part.volume);
+        if !self.has_copies().draining.is_empty() {
+            self.drained(rt);
+        }
     }
 
     /// Does what is due.
@@ -545,6 +545,8 @@ impl<S: Blocks> Lanes<S> {
             self.open_gate(rt);
         }
         moved |= !self.has_copies().joining.is_empty() && self.joined(rt);
+        // What is waited for ends in more ways than one: a read may come to wait for a change that is not to begin.
+        moved |= !self.has_copies().draining.is_empty() && self.drained(rt);
         moved |= !self.has_copies().queued.is_empty() && self.next_transfers(rt);
         moved
     }

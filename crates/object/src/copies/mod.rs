@@ -282,8 +282,8 @@ struct CopiedVolume {
     /// Whether reads may be answered: what the other nodes with active copies grant.
     cell: Option<Arc<GrantCell>>,
     service: Service,
-    /// The number of the command to drain.
-    draining: Option<u32>,
+    /// It drains, or has: requests that come wait.
+    drains: bool,
     /// Parts that begin when it serves.
     waiting: VecDeque<u32>,
     /// How long its copies take.
@@ -300,7 +300,7 @@ impl CopiedVolume {
             known: BTreeMap::new(),
             cell: None,
             service: Service::Waiting,
-            draining: None,
+            drains: false,
             waiting: VecDeque::new(),
             paces: Paces::default(),
         }
@@ -392,6 +392,8 @@ pub struct Copies {
     /// By which clock grants are looked at with [`SeededFault::GrantsAfterData`](base::hooks::SeededFault::GrantsAfterData).
     early: Instant,
     joining: Vec<Joining>,
+    /// Volumes that are to say when they have drained, by the numbers of the commands.
+    draining: Vec<(VolumeRef, u32)>,
     agreements: BTreeMap<(VolumeRef, u16, Lane), Agreement>,
     /// What the owner wants of mirrors that the served picture does not have yet, in order.
     unplaced: Vec<(VolumeRef, Command)>,
@@ -428,6 +430,7 @@ impl Copies {
             elsewhere: BTreeMap::new(),
             early: Instant(0),
             joining: Vec::new(),
+            draining: Vec::new(),
             agreements: BTreeMap::new(),
             unplaced: Vec::new(),
             queued: VecDeque::new(),

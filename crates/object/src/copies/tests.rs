@@ -8,6 +8,7 @@ use crate::io::{Backend, DataVec, Extent, IoDone, IoOp, IoRequest, extents};
 use crate::lanes::Blocks;
 use crate::layout::{ComponentAt, CopyAt, CopyPlace, GroupSlot, HeldCopy, LayoutView, Mirror, VolumeLayout};
 use crate::owner::Command;
+use crate::part::PartOp;
 use crate::router::VolumeRouter;
 use base::hooks;
 use base::unit::{BLOCK_BYTES, BlockNo, PIECE_BLOCKS, SECTOR_BYTES};
@@ -832,6 +833,34 @@ fn a_read_that_waits_for_a_change_that_is_not_to_begin_drains() {
         let ended = rig.turns(5).await;
         assert!(ended.len() == 2 && ended.iter().all(|done| done.result == Err(IoError::NotOwner)), "neither was carried out: {ended:?}");
         assert!(rig.nodes[0].is_idle());
+    });
+}
+
+#[test]
+fn what_began_when_there_was_one_copy_drains() {
+    in_world(async |rt| {
+        let mut rig = Rig::new(rt, 1, &[0, 1]);
+        let extent = Extent { offset: 3 * BLOCK_BYTES as u64, len: BLOCK_BYTES as u32 };
+        let part = Part {
+            origin: 0,
+            request: 0,
+            index: 0,
+            shard: 0,
+            checksum: true,
+            volume: VOLUME,
+            at: AT,
+            mirror: 0,
+            ownership: owned(1),
+            extent,
+            op: PartOp::Verify,
+        };
+        rig.nodes[0].lanes_mut().accept(rt, part);
+        rig.command(&Command::Drain(1));
+        assert!(rig.events().is_empty(), "it is under way");
+        while !rig.nodes[0].lanes_mut().poll(rt) {}
+        assert!(rig.nodes[0].lanes_mut().pop().is_some());
+        rig.turns(2).await;
+        assert!(matches!(rig.events()[..], [Event::Drained(1)]));
     });
 }
 
