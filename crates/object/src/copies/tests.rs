@@ -8,7 +8,6 @@ use crate::io::{Backend, DataVec, Extent, IoDone, IoOp, IoRequest, extents};
 use crate::lanes::Blocks;
 use crate::layout::{ComponentAt, CopyAt, CopyPlace, GroupSlot, HeldCopy, LayoutView, Mirror, VolumeLayout};
 use crate::owner::Command;
-use crate::part::PartOp;
 use crate::router::VolumeRouter;
 use base::hooks;
 use base::unit::{BLOCK_BYTES, BlockNo, PIECE_BLOCKS, SECTOR_BYTES};
@@ -21,6 +20,7 @@ use std::rc::Rc;
 use store::{ComponentNo, Crcs, RangeContent, ReplicaView, ShardDone, ShardOp, StoreError};
 
 mod reads;
+mod service;
 mod transfers;
 
 /// A range as a copy got it: its first block, its source's chunk, and the progress.
@@ -769,102 +769,6 @@ fn what_a_copy_cannot_read_is_read_elsewhere_and_written_again() {
 }
 
 #[test]
-fn requests_wait_for_the_owner_to_serve_and_end_when_it_stops() {
-    in_world(async |rt| {
-        let mut rig = Rig::waiting(rt, 1, &[0, 1]);
-        rig.grants(rt, true);
-        rig.submit(1, write(3, 1));
-        assert!(rig.turns(100).await.is_empty(), "nobody has said who gets changes");
-        rig.command(&targets(1, &[0, 1]));
-        assert!(rig.turns(100).await.is_empty());
-        rig.command(&Command::Serve);
-        assert_eq!(rig.turns(100).await.len(), 1);
-        rig.held_up.insert(1);
-        for n in 0..4 {
-            rig.submit(n, write(3, n as u8));
-        }
-        rig.command(&Command::Drain(1));
-        rig.submit(9, read(9));
-        assert!(rig.turns(100).await.is_empty() && rig.events().is_empty());
-        rig.held_up.clear();
-        assert_eq!(rig.turns(1000).await.len(), 1, "what had begun ends");
-        assert!(matches!(rig.events()[..], [Event::Drained(1)]));
-        rig.command(&Command::Resume);
-        assert_eq!(rig.turns(1000).await.len(), 4);
-        rig.held_up.insert(1);
-        for n in 0..4 {
-            rig.submit(n, write(3, n as u8));
-        }
-        rig.turns(20).await;
-        rig.command(&Command::Drain(2));
-        rig.command(&Command::Stop);
-        let ended = rig.turns(5).await;
-        let results: Vec<_> = ended.iter().map(|done| done.result).collect();
-        let (begun, not) = (Err(IoError::NoPath), Err(IoError::NotOwner));
-        assert_eq!(results.iter().filter(|r| **r == begun).count(), 1, "one is on the way to a copy: {results:?}");
-        assert!(results.len() == 4 && results.iter().all(|r| *r == begun || *r == not), "the others have not begun: {results:?}");
-        assert_eq!(rig.answer(read(3)).await.result, Err(IoError::NotOwner));
-        assert!(rig.nodes[0].is_idle());
-        // It serves again: what was to drain has ended.
-        rig.held_up.clear();
-        rig.command(&targets(2, &[0, 1]));
-        rig.submit(1, read(3));
-        rig.command(&Command::Resume);
-        assert!(rig.turns(100).await.is_empty(), "the agreement comes first");
-        rig.command(&Command::Serve);
-        assert_eq!(rig.turns(100).await.iter().map(|done| done.result).collect::<Vec<_>>(), [Ok(())]);
-    });
-}
-
-#[test]
-fn a_read_that_waits_for_a_change_that_is_not_to_begin_drains() {
-    in_world(async |rt| {
-        let mut rig = Rig::new(rt, 1, &[1, 2]);
-        rig.held_up.extend([1, 2]);
-        rig.submit(1, read(3));
-        rig.turns(20).await;
-        rig.command(&Command::Drain(1));
-        rig.submit(2, write(3, 7));
-        assert!(rig.turns(100).await.is_empty() && rig.events().is_empty(), "the read is under way");
-        rig.held_up.clear();
-        assert!(rig.turns(100).await.is_empty(), "what was read may be of the change");
-        assert!(matches!(rig.events()[..], [Event::Drained(1)]));
-        rig.command(&Command::Stop);
-        let ended = rig.turns(5).await;
-        assert!(ended.len() == 2 && ended.iter().all(|done| done.result == Err(IoError::NotOwner)), "neither was carried out: {ended:?}");
-        assert!(rig.nodes[0].is_idle());
-    });
-}
-
-#[test]
-fn what_began_when_there_was_one_copy_drains() {
-    in_world(async |rt| {
-        let mut rig = Rig::new(rt, 1, &[0, 1]);
-        let extent = Extent { offset: 3 * BLOCK_BYTES as u64, len: BLOCK_BYTES as u32 };
-        let part = Part {
-            origin: 0,
-            request: 0,
-            index: 0,
-            shard: 0,
-            checksum: true,
-            volume: VOLUME,
-            at: AT,
-            mirror: 0,
-            ownership: owned(1),
-            extent,
-            op: PartOp::Verify,
-        };
-        rig.nodes[0].lanes_mut().accept(rt, part);
-        rig.command(&Command::Drain(1));
-        assert!(rig.events().is_empty(), "it is under way");
-        while !rig.nodes[0].lanes_mut().poll(rt) {}
-        assert!(rig.nodes[0].lanes_mut().pop().is_some());
-        rig.turns(2).await;
-        assert!(matches!(rig.events()[..], [Event::Drained(1)]));
-    });
-}
-
-#[test]
 fn as_many_changes_of_a_lane_as_may_be_in_doubt_are_under_way() {
     in_world(async |rt| {
         let most = hooks::tiny(crate::order::IN_DOUBT_MAX, 8) as u64;
@@ -902,7 +806,7 @@ fn seeded_faults_are_noticed() {
     notices(SeededFault::AnsweredBeforeEpochHeard, what_waited_for_a_copy_that_leaves_is_answered_when_the_epoch_is_heard);
     notices(SeededFault::ResentWithNewNumber, a_change_keeps_its_number_on_another_link_and_in_another_epoch);
     notices(SeededFault::MarkSkipsOpen, no_mark_is_above_what_a_copy_has_not_acknowledged);
-    notices(SeededFault::StoppedTakenForUndone, requests_wait_for_the_owner_to_serve_and_end_when_it_stops);
+    notices(SeededFault::StoppedTakenForUndone, service::requests_wait_for_the_owner_to_serve_and_end_when_it_stops);
     notices(SeededFault::UnplacedForgotten, transfers::what_is_in_doubt_is_agreed_on_also_when_its_place_is_known_late);
     notices(SeededFault::AnswerTakenForAnother, reads::an_answer_to_a_read_is_not_taken_for_one_to_the_change_that_follows);
     notices(SeededFault::ReadUnsettled, reads::a_read_shows_nothing_that_is_not_on_all_copies);
