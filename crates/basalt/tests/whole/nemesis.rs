@@ -12,7 +12,7 @@
 //! of it is read.
 
 use crate::cluster::config;
-use crate::harness::load::{Load, assert_clean, assert_no_wrong_byte};
+use crate::harness::load::{Load, assert_clean, assert_no_wrong_byte, assert_only_of_paths};
 use crate::harness::networks::{Cut, Networks, has_own_network, in_own_network};
 use crate::harness::turn::Subject;
 use crate::harness::{Daemon, signal, until};
@@ -226,10 +226,7 @@ impl Cluster {
     fn is_right(&self, at: usize, load: Load) {
         let (volume, nsid) = (self.volumes[at].0, at as u32 + 1);
         let (summary, saved) = load.finish(&self.nodes[at]);
-        assert_no_wrong_byte(&summary, &self.nodes[at]);
-        let of_paths = ["ANA_INACCESSIBLE", "ANA_TRANSITION", "CONTROLLER_PATHING_ERROR", "NAMESPACE_NOT_READY"];
-        let strange: Vec<_> = summary.errors.iter().filter(|(e, _)| !of_paths.iter().any(|p| e.contains(p))).collect();
-        assert!(strange.is_empty(), "{strange:?}\n{}", self.nodes[at].log_tail());
+        assert_only_of_paths(&summary, &self.nodes[at]);
         assert!(summary.bytes_written > 0 && summary.bytes_read > 0, "{summary:?}");
         self.says(&format!("{volume}: {} bytes written, {} requests failed", summary.bytes_written, summary.errors.values().sum::<u64>()));
         let shown = self.shown(volume);
