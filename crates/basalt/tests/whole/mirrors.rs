@@ -17,8 +17,8 @@ fn alone(name: &str) -> Daemon {
     Daemon::started(&Setup { subject: Subject::Faults, cores: 1, more: &more, ..USUAL })
 }
 
-/// Three nodes with a group each, and a volume of this policy; the nodes with copies, the owner first, and then those without.
-fn three(policy: &str) -> [Daemon; 3] {
+/// Three nodes, `a` to `c`, with a group each, and a policy for two copies.
+fn cluster() -> [Daemon; 3] {
     let (mut a, mut b, mut c) = (alone("a"), alone("b"), alone("c"));
     a.create_cluster();
     b.join(&a, "");
@@ -26,13 +26,24 @@ fn three(policy: &str) -> [Daemon; 3] {
     a.wait_voters(3);
     for (name, node) in [("ga", &a), ("gb", &b), ("gc", &c)] {
         let (cache, capacity) = (node.at("cache"), node.at("capacity"));
-        node.ok(&format!("group create {name} --shards 1 --cache {cache}:256MiB --capacity {capacity}:512MiB"));
+        node.ok(&format!("group create {name} --sparse --shards 1 --cache {cache}:256MiB --capacity {capacity}:16GiB"));
     }
     a.ok("policy create two --failures-to-tolerate 1");
+    [a, b, c]
+}
+
+/// Makes a volume, as soon as there is room: each node says in its own time what it has.
+fn make(at: &Daemon, name: &str, policy: &str) {
     until("each says what it has", || {
-        let made = a.cli(&format!("volume create v --size 64MiB --policy {policy}"));
+        let made = at.cli(&format!("volume create {name} --size 64MiB --policy {policy}"));
         made.status.success().then_some(())
     });
+}
+
+/// Three nodes, and a volume of this policy; the nodes with copies, the owner first, and then those without.
+fn three(policy: &str) -> [Daemon; 3] {
+    let [a, b, c] = cluster();
+    make(&a, "v", policy);
     let shown = a.json("volume show v");
     let owner = shown["owner"].as_str().expect("an owner").to_owned();
     let has = |name: &str| shown["components"].as_array().expect("a list").iter().any(|c| c["node"] == name);
@@ -59,9 +70,9 @@ fn owner(at: &Daemon) -> Value {
     at.json("volume show v")["owner"].clone()
 }
 
-/// Waits until the volume is so at this node.
+/// Waits until volumes are so at this node.
 fn shows<T>(at: &Daemon, what: &str, ask: impl FnMut() -> Option<T>) -> T {
-    until_or(what, || at.json("volume show v").to_string(), ask)
+    until_or(what, || at.json("volume list").to_string(), ask)
 }
 
 /// A host that writes and verifies through a node, as long as the test goes on.
@@ -187,4 +198,39 @@ fn a_copy_on_a_node_that_stays_down_is_made_anew_on_another_while_a_host_goes_on
     for node in [&mut third, &mut second, &mut first] {
         node.stop();
     }
+}
+
+/// How many volumes the node that dies has; `TAKEOVER_VOLUMES` for more.
+const MANY: usize = 30;
+
+#[test]
+fn a_node_with_many_volumes_dies_and_others_serve_them() {
+    let nodes = cluster();
+    let volumes = std::env::var("TAKEOVER_VOLUMES").map_or(MANY, |text| text.parse().expect("a number"));
+    make(&nodes[0], "v0", "two");
+    std::thread::scope(|scope| {
+        for first in 1..=4 {
+            let node = &nodes[0];
+            scope.spawn(move || {
+                (first..volumes).step_by(4).for_each(|no| _ = node.ok(&format!("volume create v{no} --size 16MiB --policy two")))
+            });
+        }
+    });
+    let list = |at: &Daemon| at.json("volume list").as_array().expect("a list").clone();
+    let owned = |all: &[Value], node: &str| all.iter().filter(|v| v["owner"] == node).count();
+    let all = list(&nodes[0]);
+    assert_eq!(all.len(), volumes);
+    let names = ["a", "b", "c"];
+    let victim = (0..3).max_by_key(|node| owned(&all, names[*node])).expect("three nodes");
+    let had = owned(&all, names[victim]);
+    let mut nodes = Vec::from(nodes);
+    nodes[victim].kill();
+    let killed = Instant::now();
+    let other = &nodes[(victim + 1) % 3];
+    shows(other, "others own all volumes", || (owned(&list(other), names[victim]) == 0).then_some(()));
+    shows(other, "all are served", || list(other).iter().all(|v| v["state"] == "online").then_some(()));
+    let took = killed.elapsed();
+    println!("{had} of {volumes} volumes were taken over within {took:?}");
+    assert!(took < TAKEOVER_MAX, "{took:?}");
+    nodes[victim].start();
 }
