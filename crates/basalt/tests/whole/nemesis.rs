@@ -14,7 +14,7 @@
 use crate::cluster::config;
 use crate::harness::load::{Load, assert_clean, assert_no_wrong_byte, assert_only_of_paths};
 use crate::harness::networks::{Cut, Networks, has_own_network, in_own_network};
-use crate::harness::turn::Subject;
+use crate::harness::turn::{Subject, Turn};
 use crate::harness::{Daemon, signal, until};
 use lab::verified::{self, LoadSpec};
 use serde_json::Value;
@@ -277,6 +277,8 @@ fn plays(seed: u64, time: Duration, witness: bool) {
 /// Twenty seconds of the same choices; of others, as long as `NEMESIS_MINUTES` says.
 #[test]
 fn hosts_verify_while_a_cluster_is_disturbed() {
+    // Also for the process that does it: tests of other subjects wait.
+    let _turn = Turn::take(Subject::Faults);
     if in_own_network("nemesis::hosts_verify_while_a_cluster_is_disturbed") {
         return;
     }
