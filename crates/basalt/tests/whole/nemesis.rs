@@ -77,7 +77,7 @@ struct Cluster {
     /// `None`: nothing can be cut off.
     networks: Option<Networks>,
     choices: Choices,
-    done: BTreeMap<String, u32>,
+    done: BTreeMap<&'static str, u32>,
     began: Instant,
 }
 
@@ -85,11 +85,8 @@ impl Cluster {
     fn formed(seed: u64, witness: bool) -> Self {
         let networks = has_own_network().then(|| Networks::of(NAMES.len()));
         let node = |at: usize| {
-            let more = config(NAMES[at]) + "try_mirrors = true\n";
-            match &networks {
-                Some(networks) => Daemon::kept_at(networks.place(at), Subject::Faults, &more),
-                None => Daemon::kept(Subject::Faults, &more),
-            }
+            let place = networks.as_ref().map(|networks| networks.place(at));
+            Daemon::kept_at(place, Subject::Faults, &(config(NAMES[at]) + "try_mirrors = true\n"))
         };
         let [mut a, mut b, mut c] = [0, 1, 2].map(node);
         a.create_cluster();
@@ -150,7 +147,7 @@ impl Cluster {
     fn disturbs(&mut self) {
         let deed = DEEDS[self.choices.below(DEEDS.len() as u64) as usize];
         let (at, volume) = (self.choices.below(3) as usize, self.volumes[self.choices.below(self.volumes.len() as u64) as usize].0);
-        *self.done.entry(deed.to_owned()).or_default() += 1;
+        *self.done.entry(deed).or_default() += 1;
         match deed {
             "kill" => {
                 let down = self.choices.millis(DOWN_MAX_MS);
@@ -178,7 +175,7 @@ impl Cluster {
             "cut" => {
                 let cut = [Cut::In, Cut::Out, Cut::Both, Cut::Off, Cut::From((at + 1) % 3)][self.choices.below(5) as usize];
                 let time = self.choices.millis(CUT_MAX_MS);
-                let Some(networks) = &self.networks else { return };
+                let Some(networks) = &self.networks else { return self.says("nothing can be cut off here") };
                 self.says(&format!("{} is cut off, {cut:?}, for {time:?}", NAMES[at]));
                 networks.cut(at, cut);
                 sleep(time);

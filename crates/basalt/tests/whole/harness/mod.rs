@@ -79,16 +79,15 @@ impl Daemon {
     }
     /// A daemon that comes back where it was, for hosts that connect again; destaging begins at once.
     pub fn kept(subject: Subject, more: &str) -> Self {
-        let listeners = format!("{{ addr = \"127.0.0.1:{}\", kind = \"io\" }}", kept_port());
-        let more = format!("{more}\n{DESTAGE_AT_ONCE}");
-        Self::started(&Setup { subject, listeners: &listeners, more: &more, ..USUAL })
+        Self::kept_at(None, subject, more)
     }
-    /// The same in a network of its own.
-    pub fn kept_at(place: Place, subject: Subject, more: &str) -> Self {
-        let listeners = format!("{{ addr = \"{}:{}\", kind = \"io\" }}", place.address, kept_port());
+    /// The same, in a network of its own if it has one.
+    pub fn kept_at(place: Option<Place>, subject: Subject, more: &str) -> Self {
+        let address = place.map_or(Ipv4Addr::LOCALHOST, |place| place.address);
+        let listeners = format!("{{ addr = \"{address}:{}\", kind = \"io\" }}", kept_port());
         let more = format!("{more}\n{DESTAGE_AT_ONCE}");
         let mut daemon = Self::prepared(&Setup { subject, listeners: &listeners, more: &more, ..USUAL });
-        daemon.place = Some(place);
+        daemon.place = place;
         daemon.start();
         daemon
     }

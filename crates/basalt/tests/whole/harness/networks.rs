@@ -8,7 +8,7 @@
 //!
 //! Who finds whom is written down (permanent neighbours), so a cut is a wrong address: frames go to nobody, without a word to who sends them.
 //!
-//! Invariants: all of it is gone when the test's process is, however that ends: the namespaces live as long as processes that read its pipes.
+//! Invariants: nothing is left of it but what runs in it: a namespace lives as long as its processes, and those that only keep one end with the test's.
 //! Never: changes the network of the machine.
 
 use std::net::Ipv4Addr;
@@ -30,16 +30,15 @@ pub fn in_own_network(test: &str) -> bool {
         return false;
     }
     // Who is not root becomes it in a namespace of users.
-    let mut unshare = vec!["--net"];
-    if !Command::new("unshare").args(["--net", "true"]).stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
-        unshare.extend(["--user", "--map-root-user"]);
-        if !Command::new("unshare").args(&unshare).arg("true").stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
-            println!("no network namespaces here: nothing is cut off");
-            return false;
-        }
-    }
+    let ways: [&[&str]; 2] = [&["--net"], &["--net", "--user", "--map-root-user"]];
+    let works =
+        |way: &&[&str]| Command::new("unshare").args(*way).arg("true").stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    let Some(unshare) = ways.into_iter().find(works) else {
+        println!("no network namespaces here: nothing is cut off");
+        return false;
+    };
     let program = std::env::current_exe().expect("the test program");
-    let status = Command::new("unshare").args(&unshare).arg(program).args(["--exact", test, "--nocapture"]).env(OWN, "1").status();
+    let status = Command::new("unshare").args(unshare).arg(program).args(["--exact", test, "--nocapture"]).env(OWN, "1").status();
     assert!(status.expect("unshare runs").success(), "{test} has failed in a network of its own");
     true
 }
