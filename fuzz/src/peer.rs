@@ -84,9 +84,12 @@ fn again(header: &Header, body: &[u8], out: &mut [u8]) -> Option<(usize, usize)>
             let (listed, sums) = Listed::parse(body, header.data_bytes).ok()?;
             listed.write(envelope, sums.of(0).next().unwrap_or(0), out)
         }
-        MessageKind::Heartbeat | MessageKind::Grant | MessageKind::Release | MessageKind::Fence | MessageKind::Fenced => {
-            Control::parse(header.kind, body).ok()?.write(envelope, out)
-        }
+        MessageKind::Heartbeat
+        | MessageKind::Grant
+        | MessageKind::Release
+        | MessageKind::Fence
+        | MessageKind::Fenced
+        | MessageKind::LostBlock => Control::parse(header.kind, body).ok()?.write(envelope, out),
     };
     let known = match header.kind {
         MessageKind::Hello => HELLO_BYTES,

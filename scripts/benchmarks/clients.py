@@ -29,8 +29,8 @@ def perf(tree, target, load, seconds):
     return {"iops": float(fields[0]), "us": float(fields[2]), "errors": errors}
 
 
-def lab(binary, disks, load, seconds, folder, workers=1, processors="1", spin=True, prepare=False):
-    """The lab on one or more disks at once; `spin`: its threads never sleep; `prepare`: all blocks are written first."""
+def lab(binary, disks, load, seconds, folder, workers=1, processors="1", spin=True, prepare=False, rate=0):
+    """The lab on one or more disks at once; `spin`: its threads never sleep; `prepare`: all blocks are written first; `rate`: in an open loop."""
     profile = f"{folder}/load.toml"
     with open(profile, "w") as f:
         f.write(f'name = "load"\n[[workloads]]\nname = "load"\ndepth = {load.depth}\n[[workloads.streams]]\n'
@@ -40,12 +40,12 @@ def lab(binary, disks, load, seconds, folder, workers=1, processors="1", spin=Tr
         disks = [f"{d}{'&' if '?' in d else '?'}digests=both" for d in disks]
     command = ["taskset", "-c", processors, binary, "lab", "run", profile, *disks, "--json", "--destroy", "--workers", str(workers),
                *["--spin"] * spin, "--warm-up", f"{round(WARM_UP_S * 1000)}ms", "--time", f"{round(seconds * 1000)}ms", "--results", f"{folder}/results", "--seed", str(next(SEEDS)),
-               *(["--prepare", "random"] if prepare else ["--unwritten"])]
+               *(["--rate", str(round(rate))] if rate else []), *(["--prepare", "random"] if prepare else ["--unwritten"])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + (1200 if prepare else 60))
     if done.returncode:
         raise Failed(f"the lab failed against {' '.join(disks)}:\n{done.stdout}\n{done.stderr}")
     case = json.loads(done.stdout)["cases"][0]
-    return {"iops": case["iops"], "us": case["mean_us"], "p99_9_us": case["p99_9_us"], "client_cores": case["client_cores"],
+    return {"iops": case["iops"], "us": case["mean_us"], "p50_us": case["p50_us"], "p99_us": case["p99_us"], "p99_9_us": case["p99_9_us"], "client_cores": case["client_cores"],
             "errors": [f"{case['errors']} operations failed"] * bool(case["errors"])}
 
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-from . import Failed, beside_fio, beside_spdk, forward, host, mirrored
+from . import Failed, beside_fio, beside_spdk, forward, host, mirrored, resync
 from .report import PAIRS, Runs, text, write
 from .rows import KINDS, ROWS
 
@@ -62,7 +62,7 @@ def missing(o, kind):
         return "fio is not installed (apt install fio)"
     if kind == "idle" and not (beside / "basalt-client").exists():
         return f"no {beside}/basalt-client (cargo build --release -p lab)"
-    if kind.startswith(("forward", "mirror")) and forward.etcd_programs() is None:
+    if kind.startswith(("forward", "mirror", "resync")) and forward.etcd_programs() is None:
         return "no etcd (apt install etcd-server etcd-client, or scripts/programs-for-tests etcd)"
     if kind == "growth" and not (beside / "examples/buffer_growth").exists():
         return f"no {beside}/examples/buffer_growth (cargo build --release -p store --example buffer_growth)"
@@ -82,7 +82,7 @@ def measure(o, rows, runs):
         return left_out
     measures = {"spdk": beside_spdk.targets, "digests": beside_spdk.targets, "cores": host.cores, "idle": host.idle, "memory": host.memory,
                 "growth": host.growth, "forward": forward.measure, "forward-plain": forward.measure, "forward-disk": forward.measure,
-                "mirror": mirrored.measure, "mirror-plain": mirrored.measure}
+                "mirror": mirrored.measure, "mirror-plain": mirrored.measure, "resync": resync.measure}
     for kind in KINDS:
         mine = [row for row in rows if row.kind == kind]
         why = missing(o, kind) if mine else None

@@ -1,4 +1,5 @@
 """The targets as processes: started on chosen processors, given what they serve, stopped by their number whatever happens."""
+import json
 import os
 import re
 import shutil
@@ -122,6 +123,13 @@ class Basalt(Target):
     def tries(self, *words):
         """Whether a command of the administrator succeeds."""
         return subprocess.run([self.binary, "--api", self.api, *words], capture_output=True, text=True).returncode == 0
+
+    def json(self, *words):
+        """What a command of the administrator says."""
+        done = subprocess.run([self.binary, "--api", self.api, *words, "--json"], capture_output=True, text=True)
+        if done.returncode:
+            raise Failed(f"basalt {' '.join(words)}: {done.stderr.strip()}")
+        return json.loads(done.stdout)
 
     def address(self, n=1):
         return f"nvme-tcp://127.0.0.1:{self.port}/{self.nqn}?nsid={n}"

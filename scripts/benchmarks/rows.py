@@ -49,6 +49,7 @@ KINDS = {
     "forward-disk": "The same over TLS with the volume on the disk: durable writes, reads of the disk",
     "mirror": "Two copies on two nodes, TLS between them, beside SPDK's RAID-1 of a malloc device and one over NVMe/TCP in one process; RAM-backed",
     "mirror-plain": "Two copies on two nodes beside one copy, plain links; RAM-backed",
+    "resync": "A volume with two copies, RAM-backed, at half of its highest rate: while one of them is made anew, over the same with the resync paused",
     "idle": "Processor time at rest",
     "memory": "Resident memory",
     "growth": "The write buffer as it grows",
@@ -87,6 +88,9 @@ ROWS = [
     *(Row(f"4 KiB random {what}, depth {depth}, two copies", kind, "SPDK, RAID-1" if kind == "mirror" else "the same nodes, one copy",
           {1: 1 / 1.25, 32: 0.9}[depth] if kind == "mirror" and what == "write" else 0, Load(depth, 4 * KIB, reads))
       for kind in ("mirror", "mirror-plain") for what, reads in (("write", 0.0), ("read", 1.0)) for depth in (1, 32)),
+    # At the usual pace a resync is to cost at most a third of p99.
+    *(Row(f"4 KiB random 70/30, depth 32, p99, resync {pace}", "resync", "the same, resync paused", goal, Load(32, 4 * KIB, 0.7), "p99_us", "times", True)
+      for pace, goal in (("low", 4 / 3), ("normal", 4 / 3), ("high", 0))),
     Row("idle, 32 hosts connected", "idle", "", 1.0, unit="% of a core", at_most=True),
     Row("1 TiB, 20 % of the chunks (64 KiB) in use", "memory", "", 1.5, unit="GiB", at_most=True),
     Row("1 TiB, 20 % of the blocks (4 KiB) written at random", "memory", "", 1.5, unit="GiB", at_most=True),

@@ -542,6 +542,29 @@ pub enum Switch {
     Off,
 }
 
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Not at all, until another one is set
+    Paused,
+    /// A small part of the time
+    Low,
+    /// As fast as it goes without hosts, else so that they hardly notice
+    Normal,
+    /// As fast as it goes
+    High,
+}
+
+impl From<Pace> for control::api::types::ResyncPace {
+    fn from(pace: Pace) -> Self {
+        match pace {
+            Pace::Paused => Self::Paused,
+            Pace::Low => Self::Low,
+            Pace::Normal => Self::Normal,
+            Pace::High => Self::High,
+        }
+    }
+}
+
 #[derive(Subcommand, Debug)]
 pub enum PolicyCommand {
     /// Make a policy
@@ -665,9 +688,10 @@ pub enum VolumeCommand {
         new_name: String,
     },
     /// Change a volume
-    #[command(group = clap::ArgGroup::new("change").required(true).multiple(true).args(["policy", "owner", "read_only"]), after_help = "Examples:
+    #[command(group = clap::ArgGroup::new("change").required(true).multiple(true).args(["policy", "owner", "resync", "read_only"]), after_help = "Examples:
   basalt volume set db --policy bronze
   basalt volume set db --owner node-2      # whenever that one has a copy in sync; --owner any: whichever
+  basalt volume set db --resync paused     # until '--resync normal'
   basalt volume set db --read-only on")]
     Set {
         /// Name or id
@@ -678,6 +702,9 @@ pub enum VolumeCommand {
         /// The node that is to own it whenever it can, or 'any'
         #[arg(long, value_name = "NODE")]
         owner: Option<String>,
+        /// How fast copies that come back into sync get what they miss. normal: beside what hosts ask so that their latency hardly rises
+        #[arg(long, value_name = "PACE", value_enum)]
+        resync: Option<Pace>,
         /// Whether hosts may only read
         #[arg(long, value_name = "on|off")]
         read_only: Option<Switch>,

@@ -184,9 +184,9 @@ impl Session {
                 let renamed: Volume = self.client.patch(&at(&volume), &change)?;
                 self.print(&renamed, |v| Page::new().name(&v.name).line(format!("volume {volume} is now called {}", v.name)));
             }
-            VolumeCommand::Set { volume, policy, owner, read_only } => {
+            VolumeCommand::Set { volume, policy, owner, resync, read_only } => {
                 let read_only = read_only.map(|s| s == Switch::On);
-                let change = VolumeChange { name: None, policy, read_only, preferred_owner: owner };
+                let change = VolumeChange { name: None, policy, read_only, preferred_owner: owner, resync: resync.map(Into::into) };
                 let changed: Volume = self.client.patch(&at(&volume), &change)?;
                 self.print(&changed, show::volume);
             }

@@ -332,26 +332,50 @@ pub fn volume(v: &Volume) -> Page {
         ("block", format!("{} bytes", v.lba_bytes)),
         ("policy", v.policy.clone()),
         ("compliant", if v.compliant { "yes".into() } else { format!("no: {}", v.shortfalls.join("; ")) }),
-        ("copies in sync", format!("{} of {}", v.copies_in_sync, v.copies)),
+        ("copies in sync", format!("{} of {}, epoch {}", v.copies_in_sync, v.copies, v.epoch)),
         ("state", word(&v.state)),
         ("reason", v.reason.clone().unwrap_or_default()),
         ("access", if v.read_only { "read-only" } else { "read and write" }.into()),
         ("owner", owner(v)),
+        ("resync", if v.copies > 1 || v.resync != ResyncPace::Normal { word(&v.resync) } else { String::new() }),
         ("attached", or_dash(attached.join(", "))),
         ("reservation", v.reservation.as_ref().map(reservation).unwrap_or_default()),
         ("created", table::time(v.created_unix_s)),
     ]);
-    let rows = Rows::of(&v.components, "It has no components.")
-        .right("stripe", |c| c.stripe.to_string())
-        .right("copy", |c| c.copy.to_string())
-        .state("state", copy_state)
-        .left("node", |c| c.node.clone())
-        .left("group", |c| c.group.clone())
-        .left("device", |c| c.device.clone())
-        .right("size", |c| size(c.bytes))
-        .right("used", |c| c.used_bytes.map_or("-".into(), size))
-        .right("reserved", |c| size(c.reserved_bytes));
-    page.rows(rows)
+    let of = |what: fn(&Component) -> String| move |line: &Branch| line.component.as_ref().map(what).unwrap_or_default();
+    let lines = branches(v);
+    let rows = Rows::of(&lines, "It has no components.")
+        .left("object", |line| line.drawn.clone())
+        .state("state", of(copy_state))
+        .left("node", of(|c| c.node.clone()))
+        .left("group", of(|c| c.group.clone()))
+        .left("device", of(|c| c.device.clone()))
+        .right("size", of(|c| size(c.bytes)))
+        .right("used", of(|c| c.used_bytes.map_or("-".into(), size)))
+        .right("reserved", of(|c| size(c.reserved_bytes)));
+    let why = v.components.iter().filter_map(|c| Some(format!("  copy {} of stripe {} is out: {}", c.copy, c.stripe, c.reason.as_ref()?)));
+    why.fold(page.rows(rows), Page::line)
+}
+
+/// A line of the tree of a volume: the object, its stripes, and of each the copies.
+struct Branch {
+    drawn: String,
+    component: Option<Component>,
+}
+
+fn branches(v: &Volume) -> Vec<Branch> {
+    let mut lines = Vec::new();
+    let stripes = v.components.iter().map(|c| c.stripe + 1).max().unwrap_or(0);
+    for stripe in 0..stripes {
+        let (knot, below) = if stripe + 1 == stripes { ("└─", "   ") } else { ("├─", "│  ") };
+        lines.push(Branch { drawn: format!("{knot} stripe {stripe}"), component: None });
+        let copies: Vec<&Component> = v.components.iter().filter(|c| c.stripe == stripe).collect();
+        for (n, c) in copies.iter().enumerate() {
+            let knot = if n + 1 == copies.len() { "└─" } else { "├─" };
+            lines.push(Branch { drawn: format!("{below}{knot} copy {}", c.copy), component: Some((*c).clone()) });
+        }
+    }
+    lines
 }
 
 /// Who owns a volume, and who is to.

@@ -30,7 +30,7 @@ pub use copies::{BlockRange, LaneDoubt, ResyncProgress, SourceContent, SourceRun
 pub use histogram::Histogram;
 pub use id::{ClusterId, ComponentId, DeviceUuid, GroupId, HostId, NodeId, ObjectId, VolumeId};
 pub use lane::Lane;
-pub use mirror::CopyState;
+pub use mirror::{CopyState, ResyncPace};
 pub use order::{Order, Ownership, Seq};
 pub use ownership::{CopyRecord, Nonce, OwnerId, OwnershipRecord};
 pub use role::NodeRole;

@@ -46,6 +46,21 @@ impl CopyState {
     }
 }
 
+/// How fast copies that come back into sync get what they miss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResyncPace {
+    /// Not at all, until something else is said. They get what hosts write.
+    Paused,
+    /// A small part of the time, whether hosts ask for something or not.
+    Low,
+    /// As fast as it goes while hosts ask for nothing; beside them so that their latency hardly rises.
+    #[default]
+    Normal,
+    /// As fast as it goes.
+    High,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -54,6 +54,7 @@ fn volume(n: u8, stage: Stage, components: Vec<ComponentRecord>) -> (VolumeRecor
         resize_to: None,
         policy_before: None,
         preferred_owner: None,
+        resync: base::ResyncPace::Normal,
         format_to: None,
         created_unix_s: 0,
     };

@@ -7,8 +7,8 @@
 use crate::{Layout, Policy, Slot};
 use base::unit::CHUNK_BYTES;
 use base::{
-    ComponentId, CopyState, Epoch, GroupId, Incarnation, ListenerKind, NodeId, NodeRole, NodeSlot, Nonce, ObjectId, Ownership, Security,
-    Visibility, VolumeId, WriteProtect,
+    ComponentId, CopyState, Epoch, GroupId, Incarnation, ListenerKind, NodeId, NodeRole, NodeSlot, Nonce, ObjectId, Ownership, ResyncPace,
+    Security, Visibility, VolumeId, WriteProtect,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -279,11 +279,18 @@ pub struct VolumeRecord {
     /// The node that is to own it whenever it can, as records name it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preferred_owner: Option<String>,
+    /// How fast its copies that come back into sync get what they miss.
+    #[serde(default, skip_serializing_if = "is_normal")]
+    pub resync: ResyncPace,
     /// It is being formatted by a host: all content goes, and then a logical block has as many bytes.
     #[serde(default)]
     pub format_to: Option<u32>,
     /// When it was made, in seconds since 1970.
     pub created_unix_s: u64,
+}
+
+fn is_normal(pace: &ResyncPace) -> bool {
+    *pace == ResyncPace::Normal
 }
 
 impl VolumeRecord {
@@ -302,6 +309,7 @@ impl VolumeRecord {
             resize_to: None,
             policy_before: None,
             preferred_owner: None,
+            resync: ResyncPace::Normal,
             format_to: None,
             created_unix_s,
         }
@@ -756,6 +764,9 @@ pub struct PresenceRecord {
     /// Copies of its own objects that take much longer for changes than the others.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub slow_copies: BTreeSet<ComponentId>,
+    /// Copies of its own objects that are out because they fail or are slow, though their nodes answer.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub failed_copies: BTreeSet<ComponentId>,
     /// When it has looked, in seconds since 1970.
     #[serde(default)]
     pub reported_unix_s: u64,

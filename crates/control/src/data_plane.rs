@@ -245,6 +245,7 @@ impl DataPlane for LocalDataPlane {
 fn gather(stats: &NodeFigures) -> Stats {
     Stats {
         slow_copies: stats.slow_copies.iter().copied().collect(),
+        failed_copies: stats.failed_copies.iter().copied().collect(),
         resyncs: stats.resyncs.iter().map(|(copy, chunk)| (*copy, chunk.map_or(u64::MAX, |chunk| chunk * CHUNK_BYTES))).collect(),
         cores: stats.cores.iter().map(|c| CoreFigures { core: c.core, figures: Figures::of(&*c.reactor) }).collect(),
         groups: stats.groups.iter().map(|g| group(g, stats)).collect(),

@@ -75,6 +75,7 @@ fn two_groups_on_two_cores(like: &GroupInfo) -> NodeFigures {
     NodeFigures {
         resyncs: vec![],
         slow_copies: Default::default(),
+        failed_copies: Default::default(),
         cores: vec![core(0, vec![shard(1, 0, 1), shard(2, 0, 100)]), core(1, vec![shard(1, 1, 2)])],
         groups: vec![group(1), group(2)],
     }

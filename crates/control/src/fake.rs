@@ -408,6 +408,7 @@ impl DataPlane for FakePlane {
         Ok(Stats {
             resyncs: BTreeMap::new(),
             slow_copies: Default::default(),
+            failed_copies: Default::default(),
             cores: vec![CoreFigures { core: 0, figures: core }],
             groups: state
                 .groups

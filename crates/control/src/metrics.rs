@@ -136,6 +136,13 @@ impl Control {
             page.gauge("basalt_volume_compliant", "1 if the volume is what its policy asks.", &labels, u8::from(volume.compliant));
             let slow = volume.components.iter().filter(|c| c.slow).count();
             page.gauge("basalt_volume_slow_components", "Copies that take much longer for changes than the others.", &labels, slow);
+            page.gauge("basalt_volume_copies", "Copies that the policy of a volume asks for.", &labels, volume.copies);
+            page.gauge("basalt_volume_copies_in_sync", "Copies of a volume that are in sync.", &labels, volume.copies_in_sync);
+            let left: u64 = volume.components.iter().filter_map(|c| c.resync_bytes_left).sum();
+            let help = "Bytes behind the places that resyncs of a volume have come to: what its copies miss is among them.";
+            page.gauge("basalt_volume_resync_remaining_bytes", help, &labels, left);
+            let help = "Counts the changes of a volume's owner and of which of its copies are in sync.";
+            page.gauge("basalt_volume_epoch", help, &labels, volume.epoch);
             let mut states: BTreeMap<&str, u32> = BTreeMap::new();
             volume.components.iter().for_each(|c| *states.entry(&c.state).or_default() += 1);
             for (state, count) in states {

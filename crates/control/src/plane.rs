@@ -187,6 +187,8 @@ pub struct Stats {
     pub resyncs: BTreeMap<ComponentId, u64>,
     /// Copies that take much longer for changes than the others, of objects that this node serves.
     pub slow_copies: BTreeSet<ComponentId>,
+    /// Copies that are out because they fail or are slow, though their nodes answer, of objects that this node serves.
+    pub failed_copies: BTreeSet<ComponentId>,
 }
 
 /// What was done, of one kind.

@@ -226,7 +226,8 @@ impl<F: FrontEnd> CommandSender<F> {
                 core.ledger.groups.values().map(|g| GroupSnapshot { info: g.group.info().clone(), devices: g.devices.clone() }).collect();
             let resyncs = core.ownership.as_ref().map(|own| own.resyncing()).unwrap_or_default();
             let slow_copies = core.ownership.as_ref().map(|own| own.slow_copies()).unwrap_or_default();
-            Ok(NodeStats { cores, groups, resyncs, slow_copies })
+            let failed_copies = core.ownership.as_ref().map(|own| own.failed_copies()).unwrap_or_default();
+            Ok(NodeStats { cores, groups, resyncs, slow_copies, failed_copies })
         })
     }
     /// Checks the invariants of every shard, one core after the other. Slow; for simulations and tests.

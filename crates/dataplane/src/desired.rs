@@ -1,6 +1,6 @@
 //! What a node is to serve: made by the control plane, applied as a whole.
 
-use base::{ComponentId, Epoch, GroupId, NodeId, ObjectId, Ownership, OwnershipRecord, VolumeId};
+use base::{ComponentId, Epoch, GroupId, NodeId, ObjectId, Ownership, OwnershipRecord, ResyncPace, VolumeId};
 use cluster::record::{ComponentRecord, ObjectRecord, VolumeRecord};
 use cluster::{Policy, Usable, reservation};
 use frontend::ServedVolume;
@@ -37,6 +37,8 @@ pub struct ObjectDesired {
     pub preferred: Option<NodeId>,
     /// A copy that takes much longer for changes than the others leaves.
     pub slow_copies_leave: bool,
+    /// How fast copies that come back into sync get what they miss.
+    pub resync: ResyncPace,
 }
 
 /// A component of this node, of an object that another node owns: that one sends its changes.

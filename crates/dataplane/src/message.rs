@@ -7,10 +7,10 @@ use crate::{
     stats::CoreSnapshot,
 };
 use auth::WorkDone;
-use base::NodeId;
+use base::{BlockNo, NodeId};
 use frontend::{ControlRequestId, FrontEnd, Refused, Reply, WorkId};
 use object::owner::Event;
-use object::{GroupRoute, GroupSlot, LayoutView, RouterMsg, VolumeRef};
+use object::{ComponentAt, GroupRoute, GroupSlot, LayoutView, RouterMsg, VolumeRef};
 use std::sync::Arc;
 use store::{ComponentInfo, ComponentNo, Group, Settings};
 
@@ -26,6 +26,8 @@ pub(crate) enum CoreMsg<F: FrontEnd> {
         volume: VolumeRef,
         event: Box<Event>,
     },
+    /// A block of a copy on this node was found lost, for core 0.
+    LostBlock(ComponentAt, BlockNo),
     /// Something to do for core 0.
     Call {
         id: u32,

@@ -22,13 +22,13 @@ use crate::{
     event::{DataPlaneEvent, DirectoryAsk, EventSender},
     message::{Call, CoreMsg},
 };
-use base::{ComponentId, Duration, Epoch, Instant, NodeId, Nonce, ObjectId, OwnerId};
-use format::peer::Fence;
+use base::{BlockNo, ComponentId, Duration, Epoch, Instant, NodeId, Nonce, ObjectId, OwnerId};
+use format::peer::{Fence, LostBlock};
 use frontend::FrontEnd;
-use object::VolumeRef;
 use object::grant::GrantCell;
 use object::owner::{Command, Event, Fenced, Listed, Revision};
 use object::owners::{Action, ChangeOutcome, ControlDoor, ControlEvent, Found, Owners};
+use object::{ComponentAt, VolumeRef};
 use rt::sync::oneshot;
 use rt::{Queue, Rt, TimerId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -61,6 +61,8 @@ pub(crate) enum Happened {
     Changed(u64, ChangeOutcome),
     /// What source and copy of a resync have.
     Listed(ObjectId, Listed),
+    /// A copy of this node has lost a block.
+    Lost(LostBlock),
 }
 
 /// See the module.
@@ -118,6 +120,11 @@ impl Ownership {
         self.owners.slow_copies().collect()
     }
 
+    /// Copies that are out because they fail or are slow, though their nodes answer, of objects that this node serves.
+    pub(crate) fn failed_copies(&self) -> Vec<ComponentId> {
+        self.owners.failed_copies().collect()
+    }
+
     // ---- what comes -------------------------------------------------------------------------------------------------
 
     /// Something has happened.
@@ -149,7 +156,7 @@ impl Ownership {
             }
             self.owners.removed(&mut g, *object);
         }
-        for ObjectDesired { object, revision, record, preferred, slow_copies_leave } in objects {
+        for ObjectDesired { object, revision, record, preferred, slow_copies_leave, resync } in objects {
             for copy in record.copies.iter().filter(|c| c.node == self.me.node) {
                 if let Some(accepted) = accepted.get(&copy.component)
                     && self.copies.insert(copy.component, *object).is_none()
@@ -161,6 +168,7 @@ impl Ownership {
                 tracing::error!(%object, "this node has copies of as many objects as it can");
             }
             self.owners.slow_copies_leave(*object, *slow_copies_leave);
+            self.owners.resync_pace(&mut g, *object, *resync);
             self.owners.prefers(&mut g, *object, *preferred);
         }
         self.due = Instant(0);
@@ -176,6 +184,7 @@ impl Ownership {
             Happened::Accepted(object, component, said) => self.owners.accepted(&mut g, object, component, said),
             Happened::Read(request, records) => self.owners.read(&mut g, request, records),
             Happened::Changed(request, outcome) => self.owners.changed(&mut g, request, outcome),
+            Happened::Lost(lost) => self.owners.lost_block(self.me.node, lost),
             Happened::Listed(object, listed) => self.owners.plane(&mut g, object, 0, Event::Listed(listed)),
         }
     }
@@ -188,6 +197,7 @@ impl Ownership {
             ControlEvent::Fenced(from, fenced) => self.owners.fenced(&mut g, from, fenced),
             ControlEvent::Outranked(object, epoch) => self.owners.outranked(&mut g, object, epoch),
             ControlEvent::Released(from, object, next) => self.owners.released(&mut g, object, from, next),
+            ControlEvent::LostBlock(node, lost) => self.owners.lost_block(node, lost),
             ControlEvent::Left(node) => self.owners.left(node),
         }
     }
@@ -213,6 +223,7 @@ impl Ownership {
                 Some(Action::Fence { to, fence }) => links.fence(to, fence),
                 Some(Action::Fenced { to, fenced }) => links.fenced(to, &fenced),
                 Some(Action::Release { to, release }) => links.release(to, release),
+                Some(Action::LostBlock { to, lost }) => links.lost_block(to, lost),
                 Some(Action::Read { request, objects }) => {
                     if events.send(DataPlaneEvent::Directory(DirectoryAsk::Read { request, objects })).is_err() {
                         self.happened.push_back(Happened::Read(request, None));
@@ -329,6 +340,13 @@ impl<F: FrontEnd> Core<F> {
             own.happens(rt, what);
         }
     }
+    /// On core 0: a block of a copy on this node was found lost.
+    pub(crate) fn lost_block(&mut self, rt: &Rt, at: ComponentAt, block: BlockNo) {
+        let group = self.groups.get(&at.group).and_then(|group| self.ledger.groups.get(group));
+        if let Some(component) = group.and_then(|open| open.group.component(at.no)).map(|component| component.id) {
+            self.happens(rt, Happened::Lost(LostBlock { component, block }));
+        }
+    }
     /// What the cores say of volumes with copies on several nodes goes to core 0.
     pub(crate) fn copy_events(&mut self, rt: &Rt) -> bool {
         let mut any = false;
@@ -337,6 +355,13 @@ impl<F: FrontEnd> Core<F> {
             match rt.core() {
                 0 => self.happens(rt, Happened::Core(0, volume, event)),
                 core => self.send(0, CoreMsg::CopyEvent { core: core as u16, volume, event: Box::new(event) }),
+            }
+        }
+        while let Some((at, block)) = self.router.pop_lost() {
+            any = true;
+            match rt.core() {
+                0 => self.lost_block(rt, at, block),
+                _ => self.send(0, CoreMsg::LostBlock(at, block)),
             }
         }
         any

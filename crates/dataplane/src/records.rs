@@ -6,7 +6,7 @@
 //! Never: decides whether a volume can be served (`cluster::serving`), reads a directory.
 
 use crate::desired::{ComponentRef, HeldDesired, MirrorDesired, ObjectDesired, VolumeDesired};
-use base::{ClusterId, NodeId, ObjectId, VolumeId};
+use base::{ClusterId, NodeId, ObjectId, ResyncPace, VolumeId};
 use cluster::record::{ComponentRecord, GroupRecord, NodeRecord, ObjectRecord, PolicyRecord, ReservationRecord, Stage, VolumeRecord};
 use cluster::{NotServed, Observed, Path, PathState, Policy, Records, Usable, owner_elsewhere, owner_of, ownership_of, path_of, serving};
 use format::disk::{Descriptor, descriptor::DESCRIPTOR_NAME_BYTES_MAX};
@@ -47,7 +47,8 @@ pub fn served(records: &Records, observed: &Observed) -> Served {
             continue;
         };
         let policy = policies.get(&volume.policy).map_or_else(Policy::default, |p| p.policy.clone());
-        ready.push((object, volume.preferred_owner.as_ref().and_then(id_of), policy.slow_copies_leave));
+        let preferred = volume.preferred_owner.as_ref().and_then(id_of);
+        ready.push((object, Settings { preferred, slow_copies_leave: policy.slow_copies_leave, resync: volume.resync }));
         let path = path_of(object, records, observed);
         served.paths.insert(volume.id, path);
         let mirrors = match (path, serving(object, observed)) {
@@ -72,8 +73,7 @@ pub fn served(records: &Records, observed: &Observed) -> Served {
         let owner = owner_elsewhere(object, records, &observed.node);
         served.volumes.push(VolumeDesired { owner, revision: records.view_revision(volume.id), ..desired });
     }
-    served.objects =
-        ready.iter().filter_map(|(object, preferred, leave)| owned(object, records, &observed.node, (*preferred, *leave))).collect();
+    served.objects = ready.iter().filter_map(|(object, settings)| owned(object, records, &observed.node, *settings)).collect();
     served.held = records.objects.iter().flat_map(|object| held(object, records, observed)).collect();
     served
 }
@@ -92,20 +92,24 @@ fn mirror(object: &ObjectRecord, here: Vec<Usable>, all: &[ComponentRecord], nod
     MirrorDesired { copies: used().filter_map(|c| Some(CopyAt { state: c.state, place: place(c)? })).collect(), alone: false }
 }
 
+/// What an administrator has chosen for the copies of a volume.
+#[derive(Clone, Copy)]
+struct Settings {
+    preferred: Option<NodeId>,
+    slow_copies_leave: bool,
+    resync: ResyncPace,
+}
+
 /// The record of an object that has, or had, copies on several nodes, of which this is one.
-fn owned(
-    object: &ObjectRecord,
-    records: &Records,
-    node: &str,
-    (preferred, slow_copies_leave): (Option<NodeId>, bool),
-) -> Option<ObjectDesired> {
+fn owned(object: &ObjectRecord, records: &Records, node: &str, settings: Settings) -> Option<ObjectDesired> {
+    let Settings { preferred, slow_copies_leave, resync } = settings;
     let here = object.used().any(|c| c.node == node) || owner_of(object) == Some(node);
     let made = object.used().all(|c| c.no.is_some());
     if !here || object.is_alone_on(node) || !made {
         return None;
     }
     let record = ownership_of(object, |name| records.nodes.iter().find(|n| n.name == name)?.id)?;
-    Some(ObjectDesired { object: object.id, revision: records.object_revision(object.id), record, preferred, slow_copies_leave })
+    Some(ObjectDesired { object: object.id, revision: records.object_revision(object.id), record, preferred, slow_copies_leave, resync })
 }
 
 /// What this node has of an object that another one owns.

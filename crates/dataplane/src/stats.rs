@@ -53,6 +53,8 @@ pub struct NodeStats<S> {
     pub resyncs: Vec<(ComponentId, Option<u64>)>,
     /// Copies that take much longer for changes than the others, of objects that this node serves.
     pub slow_copies: Vec<ComponentId>,
+    /// Copies that are out because they fail or are slow, though their nodes answer, of objects that this node serves.
+    pub failed_copies: Vec<ComponentId>,
 }
 
 impl<S> NodeStats<S> {
@@ -84,8 +86,8 @@ mod tests {
         };
         let fullest = |cores: Vec<Vec<ShardSnapshot>>| {
             let core = |(core, shards)| CoreSnapshot { core, reactor: Arc::default(), router: RouterStats::default(), shards, front: () };
-            NodeStats { cores: cores.into_iter().enumerate().map(core).collect(), groups: vec![], resyncs: vec![], slow_copies: vec![] }
-                .fullest_buffer()
+            let cores = cores.into_iter().enumerate().map(core).collect();
+            NodeStats { cores, groups: vec![], resyncs: vec![], slow_copies: vec![], failed_copies: vec![] }.fullest_buffer()
         };
         assert_eq!(fullest(vec![vec![], vec![]]), 0.0);
         assert_eq!(fullest(vec![vec![shard(1, 0.5), shard(2, 0.25)], vec![shard(1, 0.0), shard(2, 0.75)]]), 0.5);

@@ -30,7 +30,7 @@ use slab::Slab;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::ops::Range;
-use store::{ComponentNo, Crcs, OpKind, ReplicaView, ShardDone, ShardOp, StoreError};
+use store::{BadBlock, ComponentNo, Crcs, OpKind, ReplicaView, ShardDone, ShardOp, StoreError};
 
 /// Parts of one core that wait or run, of requests of all cores; those bound what they send. [`RangeLocks`] and the answers follow from them.
 pub const PARTS_MAX: usize = store::OPERATIONS_MAX;
@@ -50,6 +50,10 @@ pub trait Blocks {
     fn newest(&self, component: ComponentNo, lane: Lane) -> Option<Seq>;
     /// What a component knows as one copy of several; `None`: it is none, it was not fenced yet.
     fn replica(&self, _component: ComponentNo) -> Option<ReplicaView> {
+        None
+    }
+    /// The next block that was found lost when nobody had asked for it.
+    fn pop_bad(&mut self) -> Option<BadBlock> {
         None
     }
     /// What the first of these blocks hold, as many as are of one kind.
@@ -76,6 +80,9 @@ impl Blocks for store::Shard {
     }
     fn replica(&self, component: ComponentNo) -> Option<ReplicaView> {
         store::Shard::replica(self, component)
+    }
+    fn pop_bad(&mut self) -> Option<BadBlock> {
+        store::Shard::pop_bad(self)
     }
     fn source_run(&self, component: ComponentNo, block: BlockNo, blocks: u32) -> SourceRun {
         store::Shard::source_run(self, component, block, blocks)
@@ -251,8 +258,23 @@ impl<S: Blocks> Lanes<S> {
                 moved = true;
                 self.on_store(rt, done);
             }
+            while let Some(bad) = self.slots[i].shard.pop_bad() {
+                moved = true;
+                self.found_bad(rt, i, bad);
+            }
         }
         moved
+    }
+
+    /// A shard has found a block of a component lost. Where there may be another copy, the owner is to hear of it.
+    #[cold]
+    #[inline(never)]
+    fn found_bad(&mut self, rt: &Rt, slot: usize, bad: BadBlock) {
+        let Slot { group, shard, .. } = &self.slots[slot];
+        if shard.replica(bad.component).is_some() {
+            let at = ComponentAt { group: *group, no: bad.component };
+            self.copies(rt).finds_lost(at, bad.block);
+        }
     }
 
     pub(crate) fn begin(&mut self, rt: &Rt, id: u32) {

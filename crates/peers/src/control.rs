@@ -9,7 +9,7 @@ use crate::desired::OwnNode;
 use crate::limits::CONTROL_EVENTS_MAX;
 use crate::member::Line;
 use base::{Instant, NodeId, OwnerId};
-use format::peer::{Control, Fence, FencedPart, Incarnation, Release};
+use format::peer::{Control, Fence, FencedPart, Incarnation, LostBlock, Release};
 use object::grant::{Counter, FencedParts, Granter, fenced_parts};
 use object::owner::Fenced;
 use object::owners::{ControlDoor, ControlEvent, Grants};
@@ -103,5 +103,8 @@ impl ControlDoor for ControlLinks {
     }
     fn release(&mut self, to: NodeId, release: Release) {
         self.say(to, &Control::Release(release));
+    }
+    fn lost_block(&mut self, to: NodeId, lost: LostBlock) {
+        self.say(to, &Control::LostBlock(lost));
     }
 }

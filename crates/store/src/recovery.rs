@@ -36,8 +36,8 @@ use format::disk::log::{RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BLOCKS}
 use found::FoundBlocks;
 use rt::{Device, Rt};
 use scan::{Content, LogReader};
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Segments whose content is read at a time.
 const SEGMENTS_AT_ONCE: usize = 32;
@@ -77,6 +77,7 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
         ops: Operations::default(),
         destage,
         scrub: Scrub::new(settings.scrub_bytes_per_s),
+        found_bad: VecDeque::new(),
         figures: ShardStats::default(),
         phase: Phase::Open,
     };

@@ -89,7 +89,7 @@ async fn scrub_chunk(rt: &Rt, state: &Rc<RefCell<State>>, at: Phys) {
         s.figures.read_errors += u64::from(result.is_err());
         for block in bad {
             s.figures.checksum_errors += 1;
-            s.note_bad(component, block);
+            s.found_bad(rt, component, block);
         }
         return;
     }
@@ -137,7 +137,7 @@ async fn scrub_log_block(rt: &Rt, state: &Rc<RefCell<State>>, key: Key, pos: Log
         s.figures.scrubbed_blocks += 1;
         if !good {
             s.figures.checksum_errors += 1;
-            s.note_bad(key.component(), key.block());
+            s.found_bad(rt, key.component(), key.block());
         }
     }
     pause(rt, state, BLOCK_BYTES as u64).await;

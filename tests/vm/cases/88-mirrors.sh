@@ -1,6 +1,7 @@
 #!/bin/bash
 # Copies on two of three nodes, a host on all three paths: I/O goes on while nodes die, hang, are cut off and come back, and while copies and owners change.
-# EVERY=yes: each kind of round, of which the worst are played else. KILLS: so many at random instead. HANDOVERS: so many instead of 8.
+# EVERY=yes: each kind of round, of which the worst are played else. KILLS: so many at random instead; ROLES="holder third": not to the owner.
+# HANDOVERS: so many instead of 8.
 #: nics 3
 #: nodes 3
 #: alone yes
@@ -44,21 +45,33 @@ round() { # WHICH HOW
   begin "$D"
   case $how in
     kill) check "node $at ($which) is killed" on_host daemon_kill "$at" ;;
+    restart) check "node $at ($which) ends in order" on_host daemon_stop "$at" ;;
     in | out | both | off) check "node $at ($which) is cut off: $how" on_host cut "$at" "$how" ;;
     *) check "node $at ($which) hangs for $how s" on_host daemon_signal "$at" STOP ;;
   esac
   case $how in
-    kill) sleep 3; check "it starts again" on_host daemon_start "$at" ;;
+    kill | restart) sleep 3; check "it starts again" on_host daemon_start "$at" ;;
     in | out | both | off) sleep 6; check "it is reached again" on_host heal ;;
     *) sleep "$how"; check "it goes on" on_host daemon_signal "$at" CONT ;;
   esac
   went "$which, $how"; whole "$other"
   check "node 1 answers" wait_until 60 quiet on_host owner_on 1 m
 }
-WHICH=(holder owner third) HOWS=(kill 2 12 in out both off)
+# same: each node with a copy owns the volume in turn, and reads its own: all copies hold the same, block by block
+same() {
+  local node first= one
+  for node in $(on_host copy_nodes 1 m); do
+    check "handed over to $node" quiet on_host basalt volume set m --owner "$node"
+    check "$node owns it" wait_until 30 owned 1 m "${node#node}"
+    sleep 1; one=$(dd if="$D" bs=1M iflag=direct status=none | sha256sum)
+    equal "what the copy on $node holds" "$one" "${first:=$one}"
+  done
+  on_host basalt volume set m --owner any >/dev/null
+}
+read -ra WHICH <<<"${ROLES:-holder owner third}"; HOWS=(kill restart 2 12 30 in out both off)
 if [ -n "$KILLS" ]; then
   step "$KILLS rounds at random"
-  for ((r = 0; r < KILLS; r++)); do round "${WHICH[RANDOM % 3]}" "${HOWS[RANDOM % 7]}"; done
+  for ((r = 0; r < KILLS; r++)); do round "${WHICH[RANDOM % ${#WHICH[@]}]}" "${HOWS[RANDOM % ${#HOWS[@]}]}"; done
 elif [ -n "$EVERY" ]; then
   for which in "${WHICH[@]}"; do
     step "the $which dies, hangs and is cut off"
@@ -69,6 +82,8 @@ else
   step "a node hangs"; round owner 12
   step "nodes are cut off"; round holder in; round owner both
 fi
+
+step "both copies hold the same"; same
 
 step "it has one copy again"
 begin "$D"; check "another policy" quiet on_host basalt volume set m --policy default

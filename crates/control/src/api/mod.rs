@@ -7,6 +7,7 @@
 mod audited;
 mod auth;
 mod cluster_routes;
+mod copy_types;
 pub mod document;
 mod drive_types;
 mod formation_routes;

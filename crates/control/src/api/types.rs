@@ -2,6 +2,7 @@
 //!
 //! Invariants: sizes are bytes, times are seconds since 1970, fields are only added; unknown fields of requests are refused.
 
+pub use super::copy_types::*;
 pub use super::drive_types::*;
 pub use super::formation_types::*;
 pub use super::statistics_types::*;
@@ -213,40 +214,6 @@ pub struct Attachment {
     pub nsid: u32,
 }
 
-/// A part of a volume.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Component {
-    /// Its id.
-    pub id: String,
-    /// Which stripe, from 0.
-    pub stripe: u32,
-    /// Which copy, from 0.
-    pub copy: u32,
-    /// `active`, `absent`, `degraded`, `stale` or `resyncing`.
-    pub state: String,
-    /// How much of it is complete, in percent, while it is brought back into sync.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resync_percent: Option<u8>,
-    /// Seconds until it is in sync, at the speed so far; none: it is not being brought back, or that cannot be said yet.
-    #[serde(default)]
-    pub resync_seconds_left: Option<u64>,
-    /// It takes much longer for changes than the other copies, as the volume's owner says.
-    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
-    pub slow: bool,
-    /// The node that has it.
-    pub node: String,
-    /// The disk group.
-    pub group: String,
-    /// The capacity device.
-    pub device: String,
-    /// Its size.
-    pub bytes: u64,
-    /// What is allocated on the device.
-    pub used_bytes: Option<u64>,
-    /// What is set aside.
-    pub reserved_bytes: u64,
-}
-
 /// A volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Volume {
@@ -287,12 +254,21 @@ pub struct Volume {
     /// Who is registered and who holds a reservation, if anybody is.
     #[serde(default)]
     pub reservation: Option<Reservation>,
+    /// The id of its layout.
+    #[serde(default)]
+    pub object: String,
+    /// Counts the changes of its owner and of which copies are in sync.
+    #[serde(default)]
+    pub epoch: u32,
     /// The node that owns it: paths through that one are optimized. `None`: it has no data yet.
     #[serde(default)]
     pub owner: Option<String>,
     /// The node that is to own it whenever it can; `None`: whichever.
     #[serde(default)]
     pub preferred_owner: Option<String>,
+    /// How fast copies that come back into sync get what they miss.
+    #[serde(default)]
+    pub resync: ResyncPace,
     /// Where its data lies.
     pub components: Vec<Component>,
     /// When it was made.
@@ -358,6 +334,8 @@ pub struct VolumeChange {
     pub read_only: Option<bool>,
     /// The node that is to own it whenever it can; `any`: whichever.
     pub preferred_owner: Option<String>,
+    /// How fast copies that come back into sync get what they miss.
+    pub resync: Option<ResyncPace>,
 }
 
 /// As [`VolumeChange::preferred_owner`]: whichever node.

@@ -244,6 +244,7 @@ impl Control {
             resyncs,
             resync_seconds,
             slow_copies: stats.slow_copies.clone(),
+            failed_copies: stats.failed_copies.clone(),
             reported_unix_s: now_unix_s(),
         }
     }
@@ -384,7 +385,8 @@ fn is_worth_saying(old: &PresenceRecord, new: &PresenceRecord) -> bool {
     let checks = |r: &PresenceRecord| r.checks.iter().map(|c| (c.id.clone(), c.health, c.subject.clone())).collect::<Vec<_>>();
     let who = |r: &PresenceRecord| (r.incarnation, r.release.clone(), r.cores);
     let groups = old.groups.len() != new.groups.len() || old.groups.iter().zip(&new.groups).any(|(o, n)| group(o, n));
-    who(old) != who(new) || groups || checks(old) != checks(new) || (&old.resyncs, &old.slow_copies) != (&new.resyncs, &new.slow_copies)
+    let copies = (&old.resyncs, &old.slow_copies, &old.failed_copies) != (&new.resyncs, &new.slow_copies, &new.failed_copies);
+    who(old) != who(new) || groups || checks(old) != checks(new) || copies
 }
 
 #[cfg(test)]

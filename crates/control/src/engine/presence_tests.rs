@@ -15,6 +15,7 @@ fn said(free: u64) -> PresenceRecord {
         resyncs: Default::default(),
         resync_seconds: Default::default(),
         slow_copies: Default::default(),
+        failed_copies: Default::default(),
         reported_unix_s: free,
     }
 }

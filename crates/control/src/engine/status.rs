@@ -178,7 +178,11 @@ impl Control {
                     Health::Error,
                     &subject,
                     format!("{} block(s) could not be read or had a wrong checksum", figures.media_errors),
-                    format!("run 'basalt group scrub {}', restore the files concerned from a backup, and replace the device", group.name),
+                    format!(
+                        "run 'basalt group scrub {}': it writes anew what another copy has; restore the other files concerned from a backup, and replace the \
+                         device",
+                        group.name
+                    ),
                 ));
             }
         }

@@ -57,6 +57,30 @@ impl Shown {
         let said = || self.others.as_ref().is_some_and(|o| o.values().any(|p| p.slow_copies.contains(&c.id)));
         c.state == base::CopyState::Active && (self.stats.slow_copies.contains(&c.id) || said())
     }
+    /// Why a copy that its volume goes by is not in sync, as far as that is known.
+    fn why_out(&self, c: &ComponentRecord) -> Option<String> {
+        if matches!(c.state, base::CopyState::Active | base::CopyState::Resyncing) || !c.is_used() {
+            return None;
+        }
+        let failed = || {
+            self.stats.failed_copies.contains(&c.id) || self.others.iter().flat_map(|o| o.values()).any(|p| p.failed_copies.contains(&c.id))
+        };
+        let (node, group) = (self.shown_name(&c.node), self.groups.get(&c.group).map_or_else(|| c.group.to_string(), |g| g.name.clone()));
+        match self.others.as_ref().map(|others| others.get(&c.node)) {
+            Some(None) => Some(format!("node {node} is down")),
+            Some(Some(presence)) if presence.groups.iter().all(|g| g.id != c.group || g.offline.is_some()) => {
+                Some(format!("disk group {group} is not open on {node}"))
+            }
+            _ if failed() => Some(format!("it fails or is too slow, though {node} answers; the log there says more; it is tried again")),
+            _ => Some("it waits for its turn to get what it missed".into()),
+        }
+    }
+    /// Bytes of a copy that are not known to be complete, while it is brought back into sync.
+    fn resync_bytes_left(&self, c: &ComponentRecord) -> Option<u64> {
+        let percent = self.resync_percent(c)?;
+        let done = self.stats.resyncs.get(&c.id).copied().unwrap_or_else(|| c.bytes / 100 * u64::from(percent));
+        Some(c.bytes.saturating_sub(done))
+    }
     /// What a node is called that records name so.
     fn shown_name(&self, node: &str) -> String {
         self.nodes.get(node).map_or(node, |name| name).to_owned()
@@ -483,6 +507,9 @@ impl Control {
         if let Some(owner) = &change.preferred_owner {
             volume.value.preferred_owner = self.preferred_owner(&volume, owner)?;
         }
+        if let Some(pace) = change.resync {
+            volume.value.resync = pace.into();
+        }
         Ok((intent.update(&volume), id))
     }
 
@@ -647,8 +674,11 @@ impl Control {
             read_only: volume.write_protect.is_on(),
             attachments: attachments.collect(),
             reservation: shown.reservations.get(&volume.id).and_then(|r| super::reservations::show(r)),
+            object: volume.object.to_string(),
+            epoch: object.map_or(0, |object| object.ownership.epoch.0),
             owner: object.and_then(cluster::owner_of).map(|owner| shown.shown_name(owner)),
             preferred_owner: volume.preferred_owner.as_deref().map(|owner| shown.shown_name(owner)),
+            resync: volume.resync.into(),
             components,
             created_unix_s: volume.created_unix_s,
         }
@@ -698,6 +728,8 @@ fn show_components(object: &ObjectRecord, shown: &Shown) -> Vec<api::Component> 
                 copy: copy as u32,
                 resync_percent: shown.resync_percent(c),
                 resync_seconds_left: shown.resync_seconds_left(c),
+                resync_bytes_left: shown.resync_bytes_left(c),
+                reason: shown.why_out(c),
                 slow: shown.is_slow(c),
                 state: state_of(c),
                 node: shown.shown_name(&c.node),

@@ -39,6 +39,7 @@ struct Cluster {
     alone: bool,
     /// A copy that is much slower than the others leaves.
     slow_copies_leave: bool,
+    resync: base::ResyncPace,
 }
 
 impl Cluster {
@@ -56,8 +57,9 @@ impl Cluster {
         let nodes = cores.len();
         let (lives, terms) = (vec![1; nodes], vec![None; nodes]);
         let (made, asked) = (vec![], BTreeMap::new());
-        let (alone, slow_copies_leave) = (false, false);
-        let mut all = Cluster { lab, security, revision: 1, record, lives, terms, made, asked, changes: 0, alone, slow_copies_leave };
+        let (alone, slow_copies_leave, resync) = (false, false, base::ResyncPace::Normal);
+        let mut all =
+            Cluster { lab, security, revision: 1, record, lives, terms, made, asked, changes: 0, alone, slow_copies_leave, resync };
         for n in 0..nodes {
             all.serve(n);
         }
@@ -120,6 +122,7 @@ impl Cluster {
             record: self.record.clone(),
             preferred: None,
             slow_copies_leave: self.slow_copies_leave,
+            resync: self.resync,
         };
         let objects = (!self.alone && (has || owner == n)).then_some(record).into_iter().collect();
         Desired { generation: self.revision, volumes, held: held.into_iter().collect(), objects, exports: ((), peers) }
@@ -286,6 +289,13 @@ impl Cluster {
         let all: Vec<_> = (0..self.lab.nodes.len()).map(|n| Desired { objects: vec![], ..self.desired(n) }).collect();
         self.lab.check_copies(|_, n| all[n].clone());
     }
+    /// So many seconds pass.
+    fn passes(&mut self, seconds: u64) {
+        let until = self.lab.world.now() + Duration::from_secs(seconds);
+        while self.lab.world.now() < until {
+            self.turn();
+        }
+    }
     /// Time passes until this is so.
     fn until(&mut self, what: &str, holds: impl Fn(&Cluster) -> bool) {
         let until = self.lab.world.now() + Duration::from_secs(60);
@@ -337,6 +347,38 @@ fn another_node_takes_over_when_the_owner_dies_and_that_one_comes_back() {
         all.settle();
         all.check();
     }
+}
+
+/// What a scrub finds lost in a copy nobody reads, of the owner or of another node, is written again from another copy.
+#[test]
+fn what_a_scrub_finds_lost_is_written_again_from_another_copy() {
+    let mut all = Cluster::new(95, &[2, 1, 2], &[0, 1], LinkSecurity::Plain);
+    for n in [1, 0] {
+        all.play(400);
+        all.settle();
+        all.passes(20);
+        let disk = all.lab.world.disk(&all.lab.nodes[n].devices[1]);
+        let is_data = |block: &u64| {
+            let bytes = disk.peek(block * BLOCK_BYTES as u64, BLOCK_BYTES);
+            bytes.iter().any(|b| *b != 0) && bytes.chunks_exact(SECTOR_BYTES).all(|sector| sector.iter().all(|b| *b == sector[0]))
+        };
+        let data: Vec<u64> = (0..(64 << 20) / BLOCK_BYTES as u64).filter(is_data).collect();
+        assert!(data.len() > 20, "{}", data.len());
+        data.iter().for_each(|block| disk.corrupt(block * BLOCK_BYTES as u64));
+        let scrub = |all: &mut Cluster| {
+            let errors = |all: &mut Cluster| all.lab.must(n, |c| c.stats()).shards().map(|s| s.stats.checksum_errors).sum::<u64>();
+            let before = errors(all);
+            all.lab.must(n, |c| c.scrub(group(n)));
+            all.passes(10);
+            errors(all) - before
+        };
+        let found = scrub(&mut all);
+        assert!(found > 10, "{found} of {} were found lost", data.len());
+        let left: Vec<u64> = (0..6).map(|_| scrub(&mut all)).collect();
+        assert_eq!(left[5], 0, "of {found}: {left:?}");
+        assert_eq!(all.owner(), 0);
+    }
+    all.check();
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::segment::{SEGMENTS_MAX, SUM_BYTES};
 use super::sizes::{
     ACK_BYTES, BEAT_BYTES, BEAT_ENTRIES_MAX, BEAT_ENTRY_BYTES, CANCEL_BYTES, CHANGE_BYTES, COPY_DATA_BYTES, COPY_READ_BYTES, DONE_BYTES,
     DOUBT_BYTES, DOUBT_ENTRIES_MAX, FENCE_BYTES, FENCED_BYTES, FORWARD_BYTES, GOODBYE_BYTES, GREETING_BYTES_MAX, HELLO_ANSWER_BYTES,
-    HELLO_BYTES, LIST_BYTES, LISTED_BYTES, REFUSAL_BYTES, RELEASE_BYTES, TICK_BYTES,
+    HELLO_BYTES, LIST_BYTES, LISTED_BYTES, LOST_BLOCK_BYTES, REFUSAL_BYTES, RELEASE_BYTES, TICK_BYTES,
 };
 use crate::bytes::*;
 use base::crc32c;
@@ -92,11 +92,13 @@ pub enum MessageKind {
     Fence = 41,
     /// The answer of a copy to it.
     Fenced = 42,
+    /// A copy has lost a block.
+    LostBlock = 43,
 }
 
 impl MessageKind {
     /// All of them.
-    pub const ALL: [MessageKind; 19] = [
+    pub const ALL: [MessageKind; 20] = [
         MessageKind::Hello,
         MessageKind::HelloAnswer,
         MessageKind::Refusal,
@@ -116,6 +118,7 @@ impl MessageKind {
         MessageKind::Release,
         MessageKind::Fence,
         MessageKind::Fenced,
+        MessageKind::LostBlock,
     ];
     fn parse(byte: u8) -> Option<MessageKind> {
         MessageKind::ALL.into_iter().find(|kind| *kind as u8 == byte)
@@ -126,7 +129,8 @@ impl MessageKind {
     }
     /// Whether it goes over control links, and over no other.
     pub const fn is_control(self) -> bool {
-        matches!(self, MessageKind::Heartbeat | MessageKind::Grant | MessageKind::Release | MessageKind::Fence | MessageKind::Fenced)
+        use MessageKind::{Fence, Fenced, Grant, Heartbeat, LostBlock, Release};
+        matches!(self, Heartbeat | Grant | Release | Fence | Fenced | LostBlock)
     }
     /// How long its body is, at least and at most.
     const fn body_bytes(self) -> (usize, usize) {
@@ -148,6 +152,7 @@ impl MessageKind {
             MessageKind::Heartbeat | MessageKind::Grant => (BEAT_BYTES, BEAT_BYTES + BEAT_ENTRIES_MAX * BEAT_ENTRY_BYTES),
             MessageKind::Release => (RELEASE_BYTES, RELEASE_BYTES),
             MessageKind::Fence => (FENCE_BYTES, FENCE_BYTES),
+            MessageKind::LostBlock => (LOST_BLOCK_BYTES, LOST_BLOCK_BYTES),
             MessageKind::Fenced => (FENCED_BYTES, FENCED_BYTES + DOUBT_ENTRIES_MAX * DOUBT_BYTES),
         }
     }

@@ -19,7 +19,9 @@ mod small;
 #[cfg(test)]
 mod tests;
 
-pub use control::{BEAT_ENTRIES_MAX, Control, DOUBT_ENTRIES_MAX, DoubtEntry, Fence, FencedPart, Grant, GrantState, Heartbeat, Release};
+pub use control::{
+    BEAT_ENTRIES_MAX, Control, DOUBT_ENTRIES_MAX, DoubtEntry, Fence, FencedPart, Grant, GrantState, Heartbeat, LostBlock, Release,
+};
 pub use copies::{
     Ack, COPIES_VERSION, Change, ChangeSource, ChangeVerb, CopyData, CopyOutcome, CopyRead, LIST_ENTRIES_MAX, LIST_ENTRY_BYTES, List,
     ListEntry, Listed,

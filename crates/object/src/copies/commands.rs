@@ -31,10 +31,14 @@ impl<S: Blocks> Lanes<S> {
                     copies.draining.retain(|(of, _)| *of != volume);
                     copies.draining.push((volume, *number));
                 }
+                self.end_ranges(rt, volume);
                 self.drained(rt);
             }
             Command::MarkMoves { mirror, lane } => {
                 self.mark_moves(rt, &MirrorLane { volume, mirror: *mirror, at: NOWHERE, lane: *lane });
+            }
+            Command::ResyncPace(pace) => {
+                self.copies(rt).volumes.entry(volume).or_insert_with(CopiedVolume::unknown).resync_pace = *pace;
             }
             Command::Join { copy, invited } => self.join(rt, volume, *copy, *invited),
             Command::Resume => {

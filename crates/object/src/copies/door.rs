@@ -9,7 +9,7 @@ use crate::grant::GrantCell;
 use crate::io::{Data, Extent, IoError, VolumeRef};
 use crate::lanes::Blocks;
 use crate::order::NOWHERE;
-use crate::owner::{BlockRange, Command, Event, RangeCopy};
+use crate::owner::{BlockRange, Command, CopyRef, Event, RangeCopy};
 use crate::part::{Part, PartOp, RouterMsg};
 use crate::router::{VolumeRouter, route_of};
 use base::hooks::{self, SeededFault};
@@ -49,6 +49,10 @@ impl<S: Blocks> VolumeRouter<S> {
             Command::Agree { term, mirror, lane, base_mark, source, ranges } => {
                 let on = AgreedOn { term: *term, mirror: *mirror, lane: *lane, base_mark: *base_mark, source: *source };
                 self.agree(rt, volume, &on, ranges) || self.waits_for_place(rt, volume, command)
+            }
+            Command::Repair { copy, block } => {
+                self.repair_lost(rt, volume, *copy, *block);
+                true
             }
             Command::CopyRange(range) => self.copy_range(rt, volume, range) || self.waits_for_place(rt, volume, command),
             command => self.lanes_mut().command(rt, here, volume, command),
@@ -95,6 +99,16 @@ impl<S: Blocks> VolumeRouter<S> {
             core => core.is_some(),
         }
     }
+    /// A copy has lost a block: it is written again from another one, if its lane is on this core.
+    #[cold]
+    #[inline(never)]
+    fn repair_lost(&mut self, rt: &Rt, volume: VolumeRef, copy: CopyRef, block: BlockNo) {
+        if self.core_of_lane(volume, copy.mirror, Lane::of(block)) == Some(rt.core())
+            && let Some(part) = self.part_of_none(rt, volume, copy.mirror, extent_of(block, 1))
+        {
+            self.lanes_mut().repair_lost(rt, part, copy.component);
+        }
+    }
     fn core_of_lane(&self, volume: VolumeRef, mirror: u16, lane: Lane) -> Option<usize> {
         Some(self.layout(volume)?.mirrors.get(usize::from(mirror))?.core_of(lane))
     }
@@ -126,6 +140,10 @@ impl<S: Blocks> VolumeRouter<S> {
     /// What has happened to a volume with copies elsewhere, for the owner's machine.
     pub fn pop_copy_event(&mut self) -> Option<(VolumeRef, Event)> {
         self.lanes_mut().copies.as_mut()?.events.pop_front()
+    }
+    /// The next block of a copy on this node that was found lost.
+    pub fn pop_lost(&mut self) -> Option<(crate::ComponentAt, BlockNo)> {
+        self.lanes_mut().copies.as_mut()?.lost.pop_front()
     }
     /// Reads of a volume are answered by this; without it none is.
     pub fn set_cell(&mut self, rt: &Rt, volume: VolumeRef, cell: Option<Arc<GrantCell>>) {

@@ -41,6 +41,8 @@ impl<S: Blocks> Lanes<S> {
         let copies = self.copies(rt);
         let volume = part.volume;
         let id = copies.insert(part, own, Purpose::Request);
+        let now = rt.now();
+        copies.part(id).asked = (now, copies.background.asked(now));
         let v = copies.volumes.entry(volume).or_insert_with(CopiedVolume::unknown);
         if v.service == Service::Waiting && !hooks::seeded(SeededFault::RequestsBeforeAgreement) {
             // What is in doubt comes first: it has its range before this asks for one.
@@ -168,17 +170,30 @@ impl<S: Blocks> Lanes<S> {
     /// What a copy could not read was read from another one: the blocks are written again, under the range lock.
     fn repair(&mut self, rt: &Rt, id: u32) {
         let copies = self.has_copies();
-        if copies.repairs >= REPAIRS_MAX {
-            return;
-        }
-        copies.repairs += 1;
         let Copied { part, own, bad, .. } = copies.part(id);
         let range = part.range();
         let extent = Extent { offset: BlockNo(range.block).offset(), len: range_bytes(&range) as u32 };
         let &mut Part { origin, shard, checksum, volume, at, mirror, ownership, .. } = part;
         let again = Part { origin, request: 0, index: 0, shard, checksum, volume, at, mirror, ownership, extent, op: PartOp::Write(None) };
         let (own, bad) = (*own, bad.clone());
-        let repair = copies.insert(again, own, Purpose::Repair);
+        self.repair_from_others(rt, CopiedPart { part: again, own }, bad);
+    }
+    /// A copy has lost blocks that nobody had asked for.
+    pub(super) fn repair_lost(&mut self, rt: &Rt, part: CopiedPart, component: ComponentId) {
+        let v = self.copies(rt).volumes.get(&part.part.volume);
+        let others = |v: &CopiedVolume| v.copies(part.part.mirror).any(|(copy, state)| copy.component != component && state.is_in_sync());
+        if v.is_some_and(|v| v.service == Service::Serving && others(v)) {
+            self.repair_from_others(rt, part, SmallVec::from_slice(&[component]));
+        }
+    }
+    /// Blocks are read from a copy that is not among these, and written again to all.
+    fn repair_from_others(&mut self, rt: &Rt, part: CopiedPart, bad: SmallVec<[ComponentId; 1]>) {
+        let copies = self.has_copies();
+        if copies.repairs >= REPAIRS_MAX {
+            return;
+        }
+        copies.repairs += 1;
+        let repair = copies.insert(part.part, part.own, Purpose::Repair);
         copies.part(repair).bad = bad;
         self.range_copied(rt, repair);
     }
@@ -496,13 +511,14 @@ impl<S: Blocks> Lanes<S> {
     pub(super) fn finish_copied(&mut self, rt: &Rt, id: u32, result: Result<(), IoError>, data: Option<Data>) {
         let copied = self.has_copies().parts.remove((id & !COPIED) as usize);
         let seq = copied.seq();
-        let Copied { part, purpose, ranged, transfer, .. } = copied;
+        let Copied { part, purpose, ranged, transfer, asked: (asked, beside), .. } = copied;
         if seq.counter > 0 {
             self.change_ended(rt, &part.ordered_in(), seq);
         }
         match purpose {
             Purpose::Request => {
                 self.stats.parts += 1;
+                self.has_copies().background.answered(asked, beside, rt.now());
                 let data = if matches!(part.op, PartOp::Read) && result.is_ok() { data } else { None };
                 self.done.push_back(PartDone { origin: part.origin, request: part.request, index: part.index, result, data });
                 // Also when no shard of this core has moved.
@@ -548,6 +564,7 @@ impl<S: Blocks> Lanes<S> {
         // What is waited for ends in more ways than one: a read may come to wait for a change that is not to begin.
         moved |= !self.has_copies().draining.is_empty() && self.drained(rt);
         moved |= !self.has_copies().queued.is_empty() && self.next_transfers(rt);
+        moved |= !self.has_copies().ranges.is_empty() && self.next_ranges(rt);
         moved
     }
     fn try_again(&mut self, rt: &Rt, id: u32, serial: u32, component: ComponentId) {

@@ -14,6 +14,7 @@
 //! Never: decides who owns what, or which copy leaves: it says what happens ([`Event`]), and does what it is given ([`Command`]).
 
 mod accept;
+mod background;
 mod commands;
 mod door;
 mod flow;
@@ -36,7 +37,8 @@ use crate::owner::{Command, CopyRef, Event, RangeCopy, Targets};
 use crate::part::Part;
 use crate::range_lock::Range;
 use accept::Accepting;
-use base::{ComponentId, CopyState, Duration, Epoch, Instant, Lane, NodeId, Order, Ownership, Seq, SourceRun};
+use background::{Background, Beside};
+use base::{BlockNo, ComponentId, CopyState, Duration, Epoch, Instant, Lane, NodeId, Order, Ownership, ResyncPace, Seq, SourceRun};
 use format::peer::{ChangeSource, ChangeVerb, CopyOutcome};
 use holder::{AtWork, Holder};
 use lists::Lists;
@@ -165,7 +167,8 @@ enum Purpose {
 ///  Waiting ─► Reading ─► (Waiting: for changes that ran meanwhile) ─► Gated ─► answered        (a read; a compare that failed)
 ///     │          └─► Numbering ─► Changing ─► answered
 ///     └──────────────────┘
-///  Waiting ─► Queued ─► Fetching ─► Numbering ─► Changing ─► ended    (what one copy has goes to others: see `transfer`)
+///  Waiting ─► Queued ─► Fetching ─► Numbering ─► Changing ─► ended    (what one copy has goes to others: see `transfer`;
+///                                                                      a resync: Queued ─► Waiting ─► Fetching)
 ///     │                    ▲                        │ the next blocks
 ///     └─► Alone ─► ended   └────────────────────────┘
 /// ```
@@ -180,6 +183,8 @@ struct Copied {
     purpose: Purpose,
     /// It is among those that have or wait for their range. A request that comes before the owner serves is not.
     ranged: bool,
+    /// Of a request: when it came, and what was beside it.
+    asked: (Instant, Beside),
     /// Of what one copy has and others get.
     transfer: Option<Box<Transfer>>,
     stage: CopiedStage,
@@ -202,7 +207,7 @@ enum CopiedStage {
     Numbering(ChangeVerb, Option<Data>),
     /// For copies.
     Changing(Box<Changing>),
-    /// For its turn to be copied.
+    /// For its turn to be copied: an agreement with its range, what a copy under resync misses without.
     Queued,
     /// For what this copy has; `None`: for other targets.
     Fetching(Option<CopyRef>),
@@ -223,8 +228,8 @@ struct Transfer {
     until: u64,
     /// What the blocks hold that are on their way.
     run: Option<SourceRun>,
-    /// It is counted in [`Copies::transfers`].
-    begun: bool,
+    /// When its turn came: since then it is counted in [`Copies::transfers`], or among the ranges of [`Background`].
+    begun: Option<Instant>,
     /// Of a resync.
     range: Option<RangeCopy>,
 }
@@ -288,6 +293,8 @@ struct CopiedVolume {
     waiting: VecDeque<u32>,
     /// How long its copies take.
     paces: Paces,
+    /// How fast those that come back get what they miss.
+    resync_pace: ResyncPace,
 }
 
 impl CopiedVolume {
@@ -303,6 +310,7 @@ impl CopiedVolume {
             drains: false,
             waiting: VecDeque::new(),
             paces: Paces::default(),
+            resync_pace: ResyncPace::Normal,
         }
     }
     fn copies(&self, mirror: u16) -> impl Iterator<Item = &(CopyRef, CopyState)> {
@@ -382,6 +390,8 @@ pub struct Copies {
     answers: VecDeque<(u64, CopyAnswer)>,
     msgs: VecDeque<(usize, CopyMsg)>,
     events: VecDeque<(VolumeRef, Event)>,
+    /// Blocks of copies on this node that were found lost.
+    lost: VecDeque<(ComponentAt, BlockNo)>,
     /// What is tried again: when, part, its serial, at which copy.
     again: Vec<(Instant, u32, u32, ComponentId)>,
     /// Parts that wait for grants.
@@ -397,9 +407,12 @@ pub struct Copies {
     agreements: BTreeMap<(VolumeRef, u16, Lane), Agreement>,
     /// What the owner wants of mirrors that the served picture does not have yet, in order.
     unplaced: Vec<(VolumeRef, Command)>,
-    /// Parts that wait for their turn to be copied, and how many are at it.
+    /// Parts of agreements that wait for their turn to be copied, and how many are at it.
     queued: VecDeque<(u32, u32)>,
     transfers: usize,
+    /// Ranges of resyncs that wait for their turn.
+    ranges: VecDeque<(u32, u32)>,
+    background: Background,
     /// What was counted.
     pub stats: CopyStats,
 }
@@ -424,6 +437,7 @@ impl Copies {
             answers: VecDeque::new(),
             msgs: VecDeque::new(),
             events: VecDeque::new(),
+            lost: VecDeque::new(),
             again: Vec::new(),
             gated: Vec::new(),
             repairs: 0,
@@ -435,6 +449,8 @@ impl Copies {
             unplaced: Vec::new(),
             queued: VecDeque::new(),
             transfers: 0,
+            ranges: VecDeque::new(),
+            background: Background::new(),
             stats: CopyStats::default(),
         })
     }
@@ -446,8 +462,9 @@ impl Copies {
         assert!(self.parts.len() < crate::lanes::PARTS_MAX, "the cores bound what they send");
         self.serial = self.serial.wrapping_add(1);
         let (serial, stage, bad, error) = (self.serial, CopiedStage::Waiting, SmallVec::new(), IoError::Failed);
-        let (ranged, transfer, found) = (false, None, None);
-        self.parts.insert(Copied { part, own, serial, reads: 0, purpose, ranged, transfer, stage, found, bad, error }) as u32 | COPIED
+        let (ranged, asked, transfer, found) = (false, (Instant(0), None), None, None);
+        self.parts.insert(Copied { part, own, serial, reads: 0, purpose, ranged, asked, transfer, stage, found, bad, error }) as u32
+            | COPIED
     }
     fn get(&mut self, id: u32) -> Option<&mut Copied> {
         self.parts.get_mut((id & !COPIED) as usize)
@@ -478,6 +495,12 @@ impl Copies {
         self.asked.insert(self.tokens, (node, of));
         self.calls.push_back(CopyCall { node, link, token: self.tokens, ask });
         rt.wake(self.core);
+    }
+    /// A block of a copy on this node was found lost. What there is no room for the next scrub finds again.
+    pub(crate) fn finds_lost(&mut self, at: ComponentAt, block: BlockNo) {
+        if self.lost.len() < REPAIRS_MAX {
+            self.lost.push_back((at, block));
+        }
     }
     /// Something has happened, for the owner's machine.
     fn says(&mut self, volume: VolumeRef, event: Event) {

@@ -769,6 +769,27 @@ fn what_a_copy_cannot_read_is_read_elsewhere_and_written_again() {
 }
 
 #[test]
+fn a_block_that_a_copy_has_lost_and_nobody_reads_is_written_again() {
+    for bad in [0, 1] {
+        in_world(async move |rt| {
+            let mut rig = Rig::new(rt, 1, &[0, 1]);
+            rig.answer(write(3, 7)).await;
+            rig.disk(bad).bad.insert(3);
+            rig.command(&Command::Repair { copy: copy(bad), block: BlockNo(3) });
+            rig.turns(200).await;
+            assert!(rig.disk(bad).bad.is_empty(), "it was repaired in place");
+            assert_eq!(rig.nodes[0].copy_stats().repaired, 1);
+            // What nobody has stays as it is.
+            [0, 1].into_iter().for_each(|n| _ = rig.disk(n).bad.insert(3));
+            rig.command(&Command::Repair { copy: copy(bad), block: BlockNo(3) });
+            rig.turns(200).await;
+            assert_eq!(rig.nodes[0].copy_stats().repaired, 1);
+            assert!(rig.nodes[0].is_idle() && rig.events().is_empty());
+        });
+    }
+}
+
+#[test]
 fn as_many_changes_of_a_lane_as_may_be_in_doubt_are_under_way() {
     in_world(async |rt| {
         let most = hooks::tiny(crate::order::IN_DOUBT_MAX, 8) as u64;

@@ -11,11 +11,12 @@
 //!
 //! Owns: the ranges of agreements and of a resync on this core, and which copies join.
 //! Invariants: a range is read and sent under the range lock; the ranges of an agreement have numbers before the first of them is sent, and the mark
-//! of their lane is held until all have ended; at most [`TRANSFERS_MAX`] are read or sent at a time.
+//! of their lane is held until all have ended; at most [`TRANSFERS_MAX`] of agreements and [`RANGES_AT_ONCE`] of resyncs are read or sent at a time.
 //! Never: says which blocks, or which copy.
 
 use super::{
-    AGAIN_AFTER, Agreement, Asked, AskingPart, COPIED, Changing, Copied, CopiedPart, CopiedStage, CopyAnswer, Joining, Purpose, Transfer,
+    AGAIN_AFTER, Agreement, Asked, AskingPart, COPIED, Changing, Copied, CopiedPart, CopiedStage, Copies, CopyAnswer, Joining, Purpose,
+    Transfer,
 };
 use crate::io::{Data, IoError, VolumeRef};
 use crate::lanes::{Blocks, Lanes};
@@ -25,12 +26,14 @@ use crate::part::Part;
 use crate::range_lock::Range;
 use base::hooks::{self, SeededFault};
 use base::unit::{BLOCK_BYTES, BlockNo};
-use base::{ComponentId, CopyState, Epoch, Lane, Seq, SourceContent, SourceRun, crc32c};
+use base::{ComponentId, CopyState, Epoch, Lane, ResyncPace, Seq, SourceContent, SourceRun, crc32c};
 use format::peer::{ChangeSource, ChangeVerb, CopyOutcome};
 use rt::Rt;
 
-/// Ranges that are read or sent at a time, on one core: each holds up to a piece of data.
+/// Ranges of agreements that are read or sent at a time, on one core: each holds up to a piece of data.
 pub(super) const TRANSFERS_MAX: usize = 8;
+/// Ranges of resyncs at a time. They have turns of their own: one that waits for a change is not to be in the way of an agreement that the change waits for.
+pub(super) const RANGES_AT_ONCE: usize = 8;
 
 impl Transfer {
     /// Whether a copy gets what another one has.
@@ -41,7 +44,7 @@ impl Transfer {
         }
     }
     fn of(source: CopyRef, range: Option<RangeCopy>, blocks: core::ops::Range<u64>) -> Box<Self> {
-        Box::new(Self { order: None, source, at: blocks.start, end: blocks.end, until: blocks.end, run: None, begun: false, range })
+        Box::new(Self { order: None, source, at: blocks.start, end: blocks.end, until: blocks.end, run: None, begun: None, range })
     }
 }
 
@@ -100,10 +103,11 @@ impl<S: Blocks> Lanes<S> {
         let copies = self.copies(rt);
         let id = copies.insert(part, own, Purpose::Range);
         copies.part(id).transfer = Some(Transfer::of(range.source, Some(*range), first..end));
-        if hooks::seeded(SeededFault::RangeWithoutLock) {
-            return self.begin_copied(rt, id);
-        }
-        self.range_copied(rt, id);
+        // Without its range until its turn comes: hosts are not to wait for that.
+        let copied = copies.part(id);
+        copied.stage = CopiedStage::Queued;
+        let serial = copied.serial;
+        copies.ranges.push_back((id, serial));
         rt.wake(rt.core());
     }
 
@@ -126,6 +130,9 @@ impl<S: Blocks> Lanes<S> {
                 return self.settle_alone(rt, id);
             }
             copied.transfer.as_mut().expect("a range has it").order = numbered;
+        }
+        if purpose == Purpose::Range {
+            return self.fetch(rt, id);
         }
         let copies = self.has_copies();
         copies.part(id).stage = CopiedStage::Queued;
@@ -160,7 +167,7 @@ impl<S: Blocks> Lanes<S> {
         others.into_iter().for_each(|component| copies.fails(volume, component));
         copies.part(id).transfer = Some(transfer);
     }
-    /// Has the next ranges copied, as many as may be. Whether any was.
+    /// Has the next ranges of agreements copied, as many as may be. Whether any was.
     #[cold]
     #[inline(never)]
     pub(super) fn next_transfers(&mut self, rt: &Rt) -> bool {
@@ -170,11 +177,52 @@ impl<S: Blocks> Lanes<S> {
             let Some((id, serial)) = copies.queued.pop_front() else { break };
             moved = true;
             let Some(copied) = copies.get(id).filter(|c| c.serial == serial) else { continue };
-            copied.transfer.as_mut().expect("a range has it").begun = true;
+            copied.transfer.as_mut().expect("a range has it").begun = Some(rt.now());
             copies.transfers += 1;
             self.fetch(rt, id);
         }
         moved
+    }
+    /// Has the next ranges of resyncs copied, as many as may be beside what hosts ask. Whether any was.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn next_ranges(&mut self, rt: &Rt) -> bool {
+        let (now, mut moved) = (rt.now(), false);
+        while self.has_copies().background.under_way() < RANGES_AT_ONCE {
+            let Copies { ranges, parts, volumes, background, .. } = self.has_copies();
+            let is_there = |(id, serial): &(u32, u32)| parts.get((*id & !COPIED) as usize).filter(|copied| copied.serial == *serial);
+            ranges.retain(|range| is_there(range).is_some());
+            let pace = |copied: &Copied| volumes.get(&copied.part.volume).map_or(ResyncPace::Normal, |v| v.resync_pace);
+            let Some(at) = ranges.iter().position(|range| is_there(range).is_some_and(|copied| background.may_begin(pace(copied), now)))
+            else {
+                break;
+            };
+            let (id, _) = ranges.remove(at).expect("just found");
+            background.begins(now);
+            moved = true;
+            let copied = self.has_copies().part(id);
+            copied.stage = CopiedStage::Waiting;
+            copied.transfer.as_mut().expect("a range has it").begun = Some(now);
+            if hooks::seeded(SeededFault::RangeWithoutLock) {
+                self.begin_copied(rt, id);
+            } else {
+                self.range_copied(rt, id);
+            }
+        }
+        let copies = self.has_copies();
+        if !copies.ranges.is_empty() && copies.background.next > now {
+            let next = copies.background.next;
+            copies.wake_at(rt, next);
+        }
+        moved
+    }
+    /// Ranges of a volume whose turn has not come are not copied now.
+    pub(super) fn end_ranges(&mut self, rt: &Rt, volume: VolumeRef) {
+        for (id, serial) in self.has_copies().ranges.clone() {
+            if self.has_copies().get(id).is_some_and(|copied| copied.serial == serial && copied.part.volume == volume) {
+                self.finish_copied(rt, id, Err(IoError::NotOwner), None);
+            }
+        }
     }
 
     /// Asks the best copy that is left what the next blocks of a range hold.
@@ -310,12 +358,16 @@ impl<S: Blocks> Lanes<S> {
     pub(super) fn transfer_ended(&mut self, rt: &Rt, part: &Part, transfer: Option<Box<Transfer>>, result: Result<(), IoError>) {
         let Some(transfer) = transfer else { return };
         let copies = self.has_copies();
-        copies.transfers -= usize::from(transfer.begun);
         rt.wake(rt.core());
         if let Some(range) = transfer.range {
+            let pace = copies.volumes.get(&part.volume).map_or(ResyncPace::Normal, |v| v.resync_pace);
+            if let Some(began) = transfer.begun {
+                copies.background.ended(pace, began, rt.now());
+            }
             copies.stats.copied += u64::from(result.is_ok());
             return copies.says(part.volume, if result.is_ok() { Event::Copied(range) } else { Event::NotCopied(range) });
         }
+        copies.transfers -= usize::from(transfer.begun.is_some());
         let MirrorLane { volume, mirror, lane, .. } = part.ordered_in();
         let Some(agreement) = copies.agreements.get_mut(&(volume, mirror, lane)).filter(|_| result.is_ok()) else { return };
         copies.stats.agreed += 1;

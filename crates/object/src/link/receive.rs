@@ -124,7 +124,12 @@ impl Link {
             MessageKind::Tick => self.on_tick(Tick::parse(body)?)?,
             MessageKind::Goodbye => self.on_goodbye(Goodbye::parse(body)?)?,
             MessageKind::Cancel => self.on_cancel(Cancel::parse(body)?),
-            MessageKind::Heartbeat | MessageKind::Grant | MessageKind::Release | MessageKind::Fence | MessageKind::Fenced => {
+            MessageKind::Heartbeat
+            | MessageKind::Grant
+            | MessageKind::Release
+            | MessageKind::Fence
+            | MessageKind::Fenced
+            | MessageKind::LostBlock => {
                 self.events.push_back(LinkEvent::Control(Control::parse(header.kind, body)?));
             }
             MessageKind::Forward => {

@@ -5,8 +5,8 @@
 //! Never: says who carries a command out.
 
 use base::lane::Lane;
+use base::{BlockNo, ComponentId, CopyState, Epoch, NodeId, Nonce, OwnerId, Ownership, OwnershipRecord, ResyncPace, Seq};
 pub use base::{BlockRange, LaneDoubt, ResyncProgress as Progress};
-use base::{ComponentId, CopyState, Epoch, NodeId, Nonce, OwnerId, Ownership, OwnershipRecord, Seq};
 
 /// Chunks of one piece of a resync's list.
 pub const LIST_CHUNKS_MAX: usize = 1024;
@@ -184,9 +184,9 @@ pub enum Event {
     },
     /// A copy that is out is to come back.
     BeginResync(ComponentId),
-    /// Resync stands still, or goes on.
+    /// Resync stands still, or goes on: also that of terms to come.
     PauseResync(bool),
-    /// So many ranges may be under way.
+    /// So many ranges may be under way, also in terms to come.
     PaceResync(usize),
     /// What was under way without the joining copy has ended.
     JoinDrained {
@@ -203,6 +203,8 @@ pub enum Event {
     NotCopied(RangeCopy),
     /// Another node, which has an active copy and is reached, is to own the object.
     HandOver(NodeId),
+    /// It is not: the owner stays, if it has not drained yet.
+    Stays,
     /// Nothing is under way any more, and nothing begins: the answer to the last [`Command::Drain`], by its number.
     Drained(u32),
 }
@@ -305,6 +307,15 @@ pub enum Command {
     Drain(u32),
     /// Begin requests again.
     Resume,
+    /// A copy has lost a block, which is to be written again from another one.
+    Repair {
+        /// Which copy.
+        copy: CopyRef,
+        /// Which block, in the object's address space.
+        block: BlockNo,
+    },
+    /// How fast copies get what they miss.
+    ResyncPace(ResyncPace),
     /// The object is given up: nothing is answered in epochs up to this one.
     Release {
         /// To whom.

@@ -27,6 +27,7 @@ pub use event::{
     BlockRange, Command, CopyRef, Event, Fenced, LIST_CHUNKS_MAX, LaneDoubt, Listed, ListedChunk, Outcome, Progress, RANGES_MAX, RangeCopy,
     Reach, Revision, Targets,
 };
+pub(crate) use serving::PACE;
 
 use crate::order::IN_DOUBT_MAX;
 use base::hooks::{self, SeededFault};
@@ -93,6 +94,8 @@ pub struct ObjectOwner {
     reach: BTreeMap<NodeId, Reach>,
     /// Copies that fail, though their node answers.
     failing: BTreeSet<ComponentId>,
+    /// Whether a resync stands still, and its ranges under way.
+    pace: (bool, usize),
     role: Role,
 }
 
@@ -100,7 +103,7 @@ impl ObjectOwner {
     /// On a node, in this life. `nonce`: random; changes take it and those after it.
     pub fn new(me: OwnerId, nonce: Nonce) -> Self {
         let (reach, failing) = (BTreeMap::new(), BTreeSet::new());
-        Self { me, rules: Rules::default(), nonce, known: None, reach, failing, role: Role::Holder(Intent::Nothing) }
+        Self { me, rules: Rules::default(), nonce, known: None, reach, failing, pace: (false, PACE), role: Role::Holder(Intent::Nothing) }
     }
     /// What the node is.
     pub const fn state(&self) -> OwnerState {
@@ -137,6 +140,10 @@ impl ObjectOwner {
         let Role::Serving(Term { record, pending: Some(pending), .. }, _) = &self.role else { return false };
         record.active().any(|c| pending.new.copy(c.component).is_some_and(|new| new.state != CopyState::Active))
     }
+    /// Whether it drains: all that hosts ask of the object waits.
+    pub fn drains(&self) -> bool {
+        matches!(&self.role, Role::Serving(_, service) if service.leaving.is_some())
+    }
     /// Whether the node owns the object by the record, and neither serves it nor is about to: it has only just started, or has let the object go.
     pub fn is_away(&self) -> bool {
         let owns = || self.known.as_ref().is_some_and(|(_, record)| record.owner.node == self.me.node);
@@ -166,6 +173,14 @@ impl ObjectOwner {
             Event::CopyWorks(copy) => {
                 self.failing.remove(&copy);
             }
+            Event::PauseResync(paused) => {
+                self.pace.0 = paused;
+                self.paces();
+            }
+            Event::PaceResync(ranges) => {
+                self.pace.1 = ranges;
+                self.paces();
+            }
             Event::TakeOver => self.intends(Intent::Reads(Why::Asked), out),
             Event::Released(by) => self.intends(Intent::Reads(Why::GivenUp(by)), out),
             Event::Turn if matches!(self.role, Role::Holder(Intent::WaitsTurn)) => self.intends(Intent::Reads(Why::Gone), out),
@@ -183,6 +198,12 @@ impl ObjectOwner {
         }
     }
 
+    /// A resync stands still, or goes on, from now on.
+    const fn paces(&mut self) {
+        if let Role::Serving(_, service) = &mut self.role {
+            (service.paused, service.pace) = self.pace;
+        }
+    }
     /// What matters only to an owner that serves.
     fn serves(&mut self, event: Event, out: &mut Vec<Command>) {
         let (me, rules) = (self.me.node, self.rules);
@@ -202,8 +223,6 @@ impl ObjectOwner {
                     service.returning.insert(copy);
                 }
             }
-            Event::PauseResync(paused) => service.paused = paused,
-            Event::PaceResync(ranges) => service.pace = ranges,
             Event::JoinDrained { copy, invited } => {
                 if let Some(resync) = service.resync.as_mut().filter(|r| (r.copy.component, r.invited) == (copy, invited)) {
                     resync.drained();
@@ -215,6 +234,7 @@ impl ObjectOwner {
             Event::HandOver(to) if to != me && is_reached(to, me, &self.reach) && term.record.active().any(|c| c.node == to) => {
                 service.leaves(to, out);
             }
+            Event::Stays => service.stays(out),
             Event::Drained(number) => {
                 if let Some(leaving) = service.leaving.as_mut().filter(|l| l.number == number) {
                     leaving.drained = true;
@@ -409,7 +429,7 @@ impl ObjectOwner {
         }
         out.push(Command::Serve);
         answers(&term, false, out);
-        self.role = Role::Serving(term, Service::begin(agreeing));
+        self.role = Role::Serving(term, Service::begin(agreeing, self.pace));
     }
 
     /// A node, or a copy on this node, has accepted a higher epoch, or another owner's.
@@ -507,7 +527,7 @@ impl ObjectOwner {
         term.heard.iter_mut().for_each(|heard| *heard = epoch);
         out.extend([Command::Targets(term.targets(self.me.node, None)), Command::Serve]);
         answers(&term, false, out);
-        self.role = Role::Serving(term, Service::begin(BTreeMap::new()));
+        self.role = Role::Serving(term, Service::begin(BTreeMap::new(), self.pace));
     }
 
     /// The next change of the record, and whether the object is given up. One thing at a time.

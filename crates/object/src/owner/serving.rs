@@ -14,7 +14,7 @@ use base::{ComponentId, CopyState, NodeId, OwnershipRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Ranges of a resync under way, as long as nobody says another number.
-const PACE: usize = 4;
+pub(crate) const PACE: usize = 4;
 
 /// Another node is to own the object.
 #[derive(Debug)]
@@ -41,9 +41,9 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// With these agreements under way.
-    pub fn begin(agreeing: BTreeMap<(u16, Lane), u32>) -> Self {
-        Self { agreeing, leaving: None, drains: 0, resync: None, returning: BTreeSet::new(), paused: false, pace: PACE }
+    /// With these agreements under way; whether a resync stands still, and its ranges.
+    pub fn begin(agreeing: BTreeMap<(u16, Lane), u32>, (paused, pace): (bool, usize)) -> Self {
+        Self { agreeing, leaving: None, drains: 0, resync: None, returning: BTreeSet::new(), paused, pace }
     }
     /// Ranges of a lane have ended. The mark moves when the last one has.
     pub fn agreed(&mut self, mirror: u16, lane: Lane, ranges: u32, out: &mut Vec<Command>) {

@@ -7,7 +7,7 @@
 use crate::grant::{Counter, GrantCell, Granter};
 use crate::owner::{Command, Revision};
 use base::{ComponentId, Instant, NodeId, ObjectId, OwnerId, OwnershipRecord};
-use format::peer::{Fence, Release};
+use format::peer::{Fence, LostBlock, Release};
 use std::sync::Arc;
 
 /// The machines of grants of this node, and the time by their clock, read for this call.
@@ -82,6 +82,13 @@ pub enum Action {
         to: NodeId,
         /// What was given up.
         release: Release,
+    },
+    /// Say this to a node on its control link.
+    LostBlock {
+        /// Which node.
+        to: NodeId,
+        /// Which copy has lost which block.
+        lost: LostBlock,
     },
     /// A copy on this node is to make the epoch durable, with Restamp, and to say what is in doubt:
     /// [`Owners::accepted`](super::Owners::accepted).

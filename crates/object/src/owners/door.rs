@@ -6,7 +6,7 @@
 use super::Grants;
 use crate::owner::{Fenced, Reach};
 use base::{Epoch, Incarnation, Instant, NodeId, ObjectId, OwnerId};
-use format::peer::{Fence, Release};
+use format::peer::{Fence, LostBlock, Release};
 
 /// What control links report to whoever owns objects on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub enum ControlEvent {
     Outranked(ObjectId, Epoch),
     /// Another node has given an object up: what waits for its grants may go on. And who is to own it.
     Released(NodeId, ObjectId, NodeId),
+    /// A copy on another node has lost a block.
+    LostBlock(NodeId, LostBlock),
     /// A node is no member any more.
     Left(NodeId),
 }
@@ -41,4 +43,6 @@ pub trait ControlDoor {
     fn fenced(&mut self, to: NodeId, fenced: &Fenced);
     /// Gives an object up. Its cores answer nothing of it any more.
     fn release(&mut self, to: NodeId, release: Release);
+    /// A copy on this node has lost a block.
+    fn lost_block(&mut self, to: NodeId, lost: LostBlock);
 }

@@ -9,7 +9,7 @@ use super::action::{Action, Grants};
 use super::limits::{FAILED, FAILED_MAX, JOINS, REST};
 use crate::owner::{Command, Event, Fenced, ObjectOwner, OwnerState};
 use base::hooks::{self, SeededFault};
-use base::{ComponentId, CopyState, Epoch, Instant, NodeId, ObjectId, OwnershipRecord};
+use base::{ComponentId, CopyState, Epoch, Instant, NodeId, ObjectId, OwnershipRecord, ResyncPace};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What all cores have to say, each for itself.
@@ -60,6 +60,8 @@ pub(super) struct Hosted {
     slow: BTreeMap<ComponentId, BTreeSet<u16>>,
     /// They are to leave.
     pub slow_leave: bool,
+    /// How fast copies that come back get what they miss.
+    pub resync_pace: ResyncPace,
     /// The copy that was asked to come back and has not answered, and since when.
     invited: Option<(ComponentId, Instant)>,
     /// The copy that was asked to come back.
@@ -68,6 +70,10 @@ pub(super) struct Hosted {
     pub preferred: Option<NodeId>,
     /// The machine has heard that it is to go there.
     hands_over: bool,
+    /// Since when it drains.
+    pub leaves: Option<Instant>,
+    /// It is not handed over before: it has not drained in time.
+    pub stays: Instant,
     /// What copies have answered in this term, before it is served.
     fenced: BTreeMap<ComponentId, Epoch>,
     /// Commands to drain so far, of all terms: the machine counts those of one.
@@ -94,10 +100,13 @@ impl Hosted {
             failed: BTreeMap::new(),
             slow: BTreeMap::new(),
             slow_leave: false,
+            resync_pace: ResyncPace::Normal,
             invited: None,
             returning: None,
             preferred: None,
             hands_over: false,
+            leaves: None,
+            stays: Instant(0),
             fenced: BTreeMap::new(),
             drains: 0,
             draining: None,
@@ -175,9 +184,14 @@ impl Hosted {
     pub fn slow(&self) -> impl Iterator<Item = ComponentId> {
         self.slow.keys().copied()
     }
+    /// The copies that fail though their nodes answer, and have not come back since.
+    pub fn failed(&self) -> impl Iterator<Item = ComponentId> {
+        let out = |c: &ComponentId| self.owned().is_some_and(|r| r.copy(*c).is_some_and(|c| c.state != CopyState::Active));
+        self.failed.keys().copied().filter(move |copy| out(copy))
+    }
     /// The node that it is to go to now, if the machine has not heard that; `again`: though it has.
-    pub fn hands_over(&mut self, again: bool, is_up: impl Fn(NodeId) -> bool) -> Option<NodeId> {
-        let record = self.owned().filter(|_| self.owner.state() == OwnerState::Serving);
+    pub fn hands_over(&mut self, again: bool, now: Instant, is_up: impl Fn(NodeId) -> bool) -> Option<NodeId> {
+        let record = self.owned().filter(|_| self.owner.state() == OwnerState::Serving && self.stays <= now);
         let can = |to: &NodeId| record.is_some_and(|r| r.owner.node != *to && r.active().any(|c| c.node == *to)) && is_up(*to);
         let to = self.preferred.filter(can);
         let heard = core::mem::replace(&mut self.hands_over, to.is_some());

@@ -16,6 +16,8 @@ pub const HOSTED_MAX: usize = crate::grant::OBJECTS_MAX;
 pub const WAITING_MAX: usize = crate::grant::OBJECTS_MAX;
 /// Copies that come back at once.
 pub const RESYNCS_MAX: usize = 8;
+/// Ranges of a resync under way where it is to go as fast as it can.
+pub const RANGES_HIGH: usize = 16;
 /// How long the directory is left alone after it has not answered.
 pub const TRY_AGAIN: Duration = Duration::from_millis(100);
 /// What each of the nodes that may take over leaves to those before it.
@@ -27,6 +29,11 @@ pub const REST: Duration = Duration::from_secs(3);
 /// An owner whose eviction the directory has not answered for so long lets the object go: with what is noticed late before (0.7 s) and what a
 /// takeover takes after, that is below the 5 s that a node may cost.
 pub const LETS_GO: Duration = Duration::from_secs(2);
+/// An owner that has not drained after this stays: what it waits for may take as long as a device holds a read back, and all that hosts ask of the
+/// volume waits with it.
+pub const DRAINS: Duration = Duration::from_secs(1);
+/// It is handed over again after this.
+pub const DRAINS_AGAIN: Duration = Duration::from_secs(10);
 /// The owner by the record, which does not serve, says so to hosts after this: what takes its object over at once is not worth it.
 pub const AWAY: Duration = Duration::from_millis(300);
 /// How long a fence is kept for a copy that is not known here.

@@ -40,6 +40,17 @@ impl Owners {
             self.take_over(g, object);
         }
     }
+    /// What has not drained in time stays, and is handed over later.
+    pub(super) fn stay(&mut self, g: &mut Grants<'_>) {
+        let late = |hosted: &Hosted| hosted.leaves.is_some_and(|since| since + limits::DRAINS <= g.now);
+        let late: Vec<ObjectId> = self.objects.iter().filter(|(_, hosted)| late(hosted)).map(|(object, _)| *object).collect();
+        for object in late {
+            if let Some(hosted) = self.objects.get_mut(&object) {
+                hosted.stays = g.now + limits::DRAINS_AGAIN;
+            }
+            self.step(g, object, Event::Stays);
+        }
+    }
     /// By the record this node is the owner; it does not serve, and cannot take over, because its copy has left: another node is to do it.
     fn gives_away(&mut self, object: ObjectId) {
         let Some(record) = self.objects.get(&object).and_then(|hosted| hosted.owner.record()) else { return };

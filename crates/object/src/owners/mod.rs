@@ -33,12 +33,12 @@ pub use door::{ControlDoor, ControlEvent};
 pub use limits::{CHANGES_MAX, HOSTED_MAX, READS_MAX, RESYNCS_MAX};
 
 use crate::grant::{CLAIMS_MAX, Verdict};
-use crate::owner::{Command, Event, Fenced, ObjectOwner, Outcome, OwnerState, Reach, Revision};
+use crate::owner::{Command, CopyRef, Event, Fenced, ObjectOwner, Outcome, OwnerState, PACE, Reach, Revision};
 use action::CopyKey;
 use base::hooks::{self, SeededFault};
-use base::{ComponentId, Epoch, Incarnation, Instant, NodeId, Nonce, ObjectId, OwnerId, OwnershipRecord};
+use base::{ComponentId, Epoch, Incarnation, Instant, NodeId, Nonce, ObjectId, OwnerId, OwnershipRecord, ResyncPace};
 use fences::{Asked, Fences, NEVER};
-use format::peer::{Fence, Release};
+use format::peer::{Fence, LostBlock, Release};
 use hosted::Hosted;
 use limits::{ACCEPT_AGAIN, EARLY, LETS_GO, TURN};
 use queue::{Batch, DirectoryQueue};
@@ -100,6 +100,10 @@ impl Owners {
     pub fn slow_copies(&self) -> impl Iterator<Item = ComponentId> {
         self.objects.values().flat_map(Hosted::slow)
     }
+    /// Copies that are out because they fail or are slow, though their nodes answer, of objects that this node serves.
+    pub fn failed_copies(&self) -> impl Iterator<Item = ComponentId> {
+        self.objects.values().flat_map(Hosted::failed)
+    }
     /// The record that this node goes by.
     pub fn record_of(&self, object: ObjectId) -> Option<&OwnershipRecord> {
         self.objects.get(&object)?.owner.record()
@@ -119,8 +123,9 @@ impl Owners {
     pub fn deadline(&self, now: Instant) -> Instant {
         let turn = self.objects.values().filter_map(|hosted| hosted.turn).min();
         let lets_go = self.objects.values().filter_map(|hosted| hosted.evicts).min().map(|since| since + LETS_GO);
+        let leaves = self.objects.values().filter_map(|hosted| hosted.leaves).min().map(|since| since + limits::DRAINS);
         let away = self.objects.values().filter(|hosted| !hosted.said_away).filter_map(|hosted| hosted.away).min();
-        [turn, lets_go, away.map(|since| since + limits::AWAY), self.fences.deadline(), self.queue.deadline(now)]
+        [turn, lets_go, leaves, away.map(|since| since + limits::AWAY), self.fences.deadline(), self.queue.deadline(now)]
             .into_iter()
             .flatten()
             .fold(self.looks, Instant::min)
@@ -141,6 +146,7 @@ impl Owners {
         for object in stuck.map(|(object, _)| *object).collect::<Vec<_>>() {
             self.step(g, object, Event::LetsGo);
         }
+        self.stay(g);
         if !hooks::seeded(SeededFault::AwayUnsaid) {
             for (object, hosted) in &mut self.objects {
                 if !hosted.said_away && hosted.away.is_some_and(|since| since + limits::AWAY <= g.now) {
@@ -328,6 +334,20 @@ impl Owners {
         }
     }
 
+    /// A copy has lost a block, which another node has found on its own one, or this node. It is written again if this node owns the object.
+    pub fn lost_block(&mut self, from: NodeId, lost: LostBlock) {
+        let LostBlock { component, block } = lost;
+        let Some(object) = self.of.get(&component).copied() else { return };
+        let Some(record) = self.objects.get(&object).and_then(|hosted| hosted.owner.record()) else { return };
+        let Some(copy) = record.copy(component).filter(|copy| copy.node == from) else { return };
+        let (copy, owner) = (CopyRef::from(copy), record.owner.node);
+        if self.state(object) == Some(OwnerState::Serving) {
+            self.says_to_cores(object, Command::Repair { copy, block });
+        } else if from == self.me.node && owner != from {
+            self.actions.push_back(Action::LostBlock { to: owner, lost });
+        }
+    }
+
     // ---- copies of this node ----------------------------------------------------------------------------------------
 
     /// A copy is on this node, and this is what it has accepted. At its start for each one, before links open.
@@ -434,10 +454,20 @@ impl Owners {
             hosted.slow_leave = leave;
         }
     }
+    /// How fast copies of an object that come back get what they miss.
+    pub fn resync_pace(&mut self, g: &mut Grants<'_>, object: ObjectId, pace: ResyncPace) {
+        let Some(hosted) = self.objects.get_mut(&object).filter(|hosted| hosted.resync_pace != pace) else { return };
+        hosted.resync_pace = pace;
+        if hosted.owner.state() == OwnerState::Serving {
+            self.says_to_cores(object, Command::ResyncPace(pace));
+        }
+        self.step(g, object, Event::PaceResync(if pace == ResyncPace::High { limits::RANGES_HIGH } else { PACE }));
+        self.step(g, object, Event::PauseResync(pace == ResyncPace::Paused));
+    }
     fn hands_over(&mut self, g: &mut Grants<'_>, object: ObjectId, again: bool) {
         let reach = &self.reach;
         let is_up = |node: NodeId| reach.get(&node) == Some(&Reach::Up);
-        if let Some(to) = self.objects.get_mut(&object).and_then(|hosted| hosted.hands_over(again, is_up)) {
+        if let Some(to) = self.objects.get_mut(&object).and_then(|hosted| hosted.hands_over(again, g.now, is_up)) {
             self.step(g, object, Event::HandOver(to));
         }
     }
@@ -458,6 +488,7 @@ impl Owners {
         hosted.owner.handle(event, &mut out);
         hosted.settle(g, self.me.node, object, &mut out, &mut self.actions);
         hosted.evicts = hosted.owner.evicts().then(|| hosted.evicts.unwrap_or(g.now));
+        hosted.leaves = hosted.owner.drains().then(|| hosted.leaves.unwrap_or(g.now));
         hosted.away = hosted.owner.is_away().then(|| hosted.away.unwrap_or(g.now));
         if hosted.away.is_none() && core::mem::take(&mut hosted.said_away) {
             self.actions.push_back(Action::Away { object, away: false });
@@ -498,9 +529,14 @@ impl Owners {
     }
     fn says_to_cores(&mut self, object: ObjectId, command: Command) {
         let Some(hosted) = self.objects.get_mut(&object) else { return };
+        let pace = hosted.resync_pace;
         let mut say = |command| self.actions.push_back(Action::Plane { object, command });
         match command {
             Command::Drain(number) => say(hosted.drains(number)),
+            Command::Serve => {
+                say(Command::ResyncPace(pace));
+                say(Command::Serve);
+            }
             command => say(command),
         }
     }

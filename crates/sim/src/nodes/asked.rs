@@ -120,7 +120,8 @@ impl Node {
             };
             match what {
                 VolumeChange::Protected(on) => self.protect(volume_id(volume), on).await,
-                VolumeChange::Owner(node) => self.prefer(volume_id(volume), node).await,
+                VolumeChange::Owner(node) => self.set(volume_id(volume), |v| v.preferred_owner = node.map(name_of)).await,
+                VolumeChange::Resync(pace) => self.set(volume_id(volume), |v| v.resync = pace).await,
                 VolumeChange::Copies(copies) => self.has_copies(volume_id(volume), copies).await,
             }
             self.live.borrow_mut().at_work[1] = false;
@@ -139,10 +140,10 @@ impl Node {
             let _ = self.confirm(id, at).await;
         }
     }
-    async fn prefer(&self, id: VolumeId, node: Option<usize>) {
+    async fn set(&self, id: VolumeId, set: impl Fn(&mut VolumeRecord)) {
         let decide = || {
             let Some(mut record) = self.way.find::<VolumeRecord>(&id.to_string())? else { return Ok(Transaction::new()) };
-            record.value.preferred_owner = node.map(name_of);
+            set(&mut record.value);
             Ok(Transaction::new().update(&record))
         };
         if let Ok(at) = self.change(decide).await {

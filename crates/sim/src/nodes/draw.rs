@@ -6,6 +6,7 @@
 use super::plan::{NodeEvent, NodePlan, NodesPlan, Outage};
 use super::way::Through;
 use crate::plan::{OpKind, Plan};
+use base::ResyncPace;
 use directory::modelled::Faults;
 use rt::sim::{Rng, SimDeviceOptions};
 use std::time::Duration;
@@ -161,6 +162,13 @@ fn mirrors(rng: &mut Rng, plan: &mut NodesPlan) {
         for _ in 0..1 + rng.below(3) {
             let (node, volume) = (rng.below(nodes as u64) as usize, rng.below(plan.owners.len() as u64) as usize);
             plan.events.push((rng.below(plan.end_ns), NodeEvent::Copies { node, volume, copies: 1 + rng.below(3) as usize }));
+        }
+    }
+    if rng.one_in(3) {
+        for _ in 0..1 + rng.below(4) {
+            let (node, volume) = (rng.below(nodes as u64) as usize, rng.below(plan.owners.len() as u64) as usize);
+            let pace = [ResyncPace::Paused, ResyncPace::Low, ResyncPace::Normal, ResyncPace::High][rng.below(4) as usize];
+            plan.events.push((rng.below(plan.end_ns), NodeEvent::Resync { node, volume, pace }));
         }
     }
     match rng.below(4) {

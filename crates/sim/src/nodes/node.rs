@@ -19,7 +19,7 @@ use super::tasks::{Moment, Tasks};
 use super::truth::Truth;
 use super::way::Way;
 use crate::workload::Workload;
-use base::Security;
+use base::{ResyncPace, Security};
 use cluster::record::{LeaderRecord, NodeRecord, PresenceRecord, SubsystemRecord};
 use cluster::{Action, Finish, GroupSeen, Inventory, Observed, OpenLinks, Records};
 use dataplane::{Completion, DataPlaneError, DataPlaneEvent, Device, DirectoryAsk};
@@ -62,6 +62,8 @@ pub enum VolumeChange {
     Owner(Option<usize>),
     /// That it has so many copies.
     Copies(usize),
+    /// That copies come back into sync so fast.
+    Resync(ResyncPace),
 }
 
 /// What it knows of this life.
@@ -508,6 +510,7 @@ impl Node {
                 resyncs: Default::default(),
                 resync_seconds: Default::default(),
                 slow_copies: Default::default(),
+                failed_copies: Default::default(),
                 reported_unix_s: 0,
             };
             {

@@ -5,6 +5,7 @@
 use super::way::Through;
 use crate::faults::Class;
 use crate::plan::{ClientPlan, OpKind, Plan, VolumePlan};
+use base::ResyncPace;
 use directory::modelled::Faults;
 use rt::sim::{NetOptions, SimDeviceOptions};
 
@@ -131,6 +132,15 @@ pub enum NodeEvent {
         volume: usize,
         /// Which node; `None`: any.
         owner: Option<usize>,
+    },
+    /// An administrator says how fast copies of a volume come back into sync, through a node.
+    Resync {
+        /// Through which.
+        node: usize,
+        /// Which volume.
+        volume: usize,
+        /// How fast.
+        pace: ResyncPace,
     },
     /// An administrator asks for another number of copies of a volume, through a node.
     Copies {

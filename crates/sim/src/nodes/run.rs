@@ -7,7 +7,7 @@ use super::records::{name_of, node_called};
 use super::world::{NodeHost, NodesLab};
 use crate::history::{Failure, Report, caught};
 use crate::workload::Workload;
-use base::{CopyState, Duration};
+use base::{CopyState, Duration, ResyncPace};
 
 /// What the calm part may take, in virtual time.
 const CALM_MAX: Duration = Duration::from_secs(120);
@@ -169,6 +169,9 @@ impl Run<'_> {
     /// Copies that have missed changes come back by themselves.
     fn all_copies_are_in_sync(&mut self) -> Result<(), String> {
         let volumes: Vec<usize> = self.mirrored().collect();
+        for volume in &volumes {
+            self.lab.strike(&NodeEvent::Resync { node: 0, volume: *volume, pace: ResyncPace::Normal });
+        }
         let in_sync = |lab: &NodesLab, volume: usize| lab.object(volume).components().all(|c| c.is_used() && c.state == CopyState::Active);
         if self.runs_until(IN_SYNC_MAX, |lab| volumes.iter().all(|v| in_sync(lab, *v))) {
             return Ok(());

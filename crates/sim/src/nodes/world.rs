@@ -303,6 +303,7 @@ impl NodesLab {
             NodeEvent::Protect { node, volume, on } => self.nodes[node].control.change_volume(volume, VolumeChange::Protected(on)),
             NodeEvent::Copies { node, volume, copies } => self.nodes[node].control.change_volume(volume, VolumeChange::Copies(copies)),
             NodeEvent::Prefer { node, volume, owner } => self.nodes[node].control.change_volume(volume, VolumeChange::Owner(owner)),
+            NodeEvent::Resync { node, volume, pace } => self.nodes[node].control.change_volume(volume, VolumeChange::Resync(pace)),
         }
     }
     fn disturb(&mut self, for_ns: u64, what: Disturbed) {

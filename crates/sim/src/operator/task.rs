@@ -114,6 +114,7 @@ impl Record {
             resize_to: self.resize_to,
             policy_before: None,
             preferred_owner: None,
+            resync: base::ResyncPace::Normal,
             format_to: v.formatting.then_some(v.lba_bytes),
             created_unix_s: 1,
         }

@@ -299,7 +299,7 @@ impl State {
                 if item.lost {
                     hooks::reached(CoverageMark::LostInLog);
                     self.figures.checksum_errors += 1;
-                    self.note_bad(component, item.key.block());
+                    self.found_bad(rt, component, item.key.block());
                 }
             }
         }

@@ -25,7 +25,7 @@ pub(crate) mod witness;
 use crate::buffer;
 use crate::pace::Settings;
 use crate::replica::{Refusal, ReplicaView};
-use crate::stats::ShardStats;
+use crate::stats::{BadBlock, ShardStats};
 use crate::{ComponentInfo, ComponentNo};
 use crate::{Group, GroupError, destage, recovery, scrub};
 use base::hooks::{self, CoverageMark, SeededFault};
@@ -113,6 +113,11 @@ impl Shard {
     /// The next operation that has ended.
     pub fn pop_done(&mut self) -> Option<ShardDone> {
         self.state.borrow_mut().ops.pop_done()
+    }
+
+    /// The next block that the scrub or destaging has found lost. Its figures have it as well.
+    pub fn pop_bad(&mut self) -> Option<BadBlock> {
+        self.state.borrow_mut().found_bad.pop_front()
     }
 
     /// A component was created (or changed) in the group.

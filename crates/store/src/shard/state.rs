@@ -21,7 +21,8 @@ use crate::stats::{BAD_BLOCKS_LISTED_MAX, BadBlock, ShardStats};
 use crate::{ComponentInfo, ComponentNo};
 use base::hooks::{self, SeededFault};
 use base::{BlockNo, Lane, Order, Seq};
-use rt::{Buf, Queue};
+use rt::{Buf, Queue, Rt};
+use std::collections::VecDeque;
 
 /// See the module.
 pub(crate) struct State {
@@ -43,10 +44,15 @@ pub(crate) struct State {
     pub ops: Operations,
     pub destage: Destage,
     pub scrub: Scrub,
+    /// Blocks that were found lost, and that nobody has heard of.
+    pub found_bad: VecDeque<BadBlock>,
     /// What was counted so far. What a part knows by itself is not kept here.
     pub figures: ShardStats,
     pub phase: Phase,
 }
+
+/// Blocks that were found lost and wait to be heard of. What is above comes with the next scrub.
+const FOUND_BAD_MAX: usize = 64;
 
 /// How long a shard goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,6 +192,15 @@ impl State {
             if !hooks::seeded(SeededFault::ChunkLeaked) {
                 self.free_if_empty(component, part.chunk);
             }
+        }
+    }
+
+    /// A block whose content is lost here was found when nobody had asked for it: there may be another copy.
+    pub fn found_bad(&mut self, rt: &Rt, component: ComponentNo, block: BlockNo) {
+        self.note_bad(component, block);
+        if self.found_bad.len() < FOUND_BAD_MAX {
+            self.found_bad.push_back(BadBlock { component, block });
+            rt.wake(rt.core());
         }
     }
 

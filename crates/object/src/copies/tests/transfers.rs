@@ -335,6 +335,35 @@ fn a_range_and_a_change_of_its_blocks_come_one_after_the_other() {
 }
 
 #[test]
+fn a_range_that_waits_for_its_turn_holds_up_no_host_and_ends_when_the_owner_drains() {
+    in_world(async |rt| {
+        let mut rig = resyncing(rt).await;
+        rig.command(&Command::ResyncPace(ResyncPace::Low));
+        rig.command(&Command::CopyRange(range(0x000F, 1)));
+        let mut turns = 0;
+        while rig.events().is_empty() {
+            rig.turns(1).await;
+            turns += 1;
+        }
+        assert!(turns > 3, "{turns}: the pause is 15 times as long");
+        for _ in 0..2 {
+            rig.command(&Command::CopyRange(range(0x000F, 1)));
+        }
+        assert_eq!(rig.answer(write(2, 99)).await.result, Ok(()));
+        assert!(rig.events().is_empty(), "its turn has not come");
+        rig.command(&Command::Drain(1));
+        rig.turns(5).await;
+        assert!(matches!(rig.events()[..], [Event::NotCopied(_), Event::NotCopied(_), Event::Drained(1)]));
+        rig.command(&Command::Resume);
+        rig.command(&Command::ResyncPace(ResyncPace::High));
+        rig.command(&Command::CopyRange(range(0x000F, 1)));
+        rig.turns(400).await;
+        assert!(matches!(rig.events()[..], [Event::Copied(_)]));
+        assert!(rig.nodes[0].is_idle());
+    });
+}
+
+#[test]
 fn what_no_source_can_read_is_uncorrectable_at_the_copy() {
     in_world(async |rt| {
         let mut rig = resyncing(rt).await;

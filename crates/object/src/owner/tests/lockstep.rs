@@ -81,7 +81,7 @@ impl Lockstep {
         let mut term = Term::begin(Revision(1), all.record(&all.world.record));
         term.heard[0] = Epoch(1);
         all.targets[owner] = term.record.active().map(|c| c.component).collect();
-        all.machines[owner].role = Role::Serving(term, Service::begin(BTreeMap::new()));
+        all.machines[owner].role = Role::Serving(term, Service::begin(BTreeMap::new(), (false, PACE)));
         all.event(owner, Event::PauseResync(true));
         all
     }

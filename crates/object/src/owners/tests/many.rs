@@ -2,7 +2,8 @@
 
 use super::world::*;
 use crate::owner::OwnerState;
-use base::NodeId;
+use base::{BlockNo, NodeId};
+use format::peer::LostBlock;
 
 fn everything_is_served(world: &mut World) {
     world.until(4000, "served after the start", World::all_served);
@@ -205,6 +206,44 @@ fn an_object_is_handed_over_to_and_fro() {
         world.until(800, "handed over", |world| world.serves(0) == Some(to));
         world.plays(200);
     }
+}
+
+#[test]
+fn an_object_that_does_not_drain_stays_and_is_handed_over_later() {
+    let mut world = World::new(15, &[1000, 1000], &[0]);
+    everything_is_served(&mut world);
+    world.plays(1500);
+    world.drain_takes = 30_000;
+    world.prefers(0, node(1));
+    world.until(100, "it drains", |world| world.nodes[0].planes[&object(0)].drains.is_some());
+    let after = world.until(1500, "it stays", |world| world.nodes[0].planes[&object(0)].drains.is_none());
+    assert!(after < 1100 && world.serves(0) == Some(0), "{after} ms: all that hosts ask of it waits meanwhile");
+    let stayed = world.now;
+    while world.now < stayed + 9000 * MS {
+        world.step();
+        assert_eq!(world.nodes[0].planes[&object(0)].drains, None, "it is let alone for a while");
+    }
+    world.drain_takes = 0;
+    world.until(6000, "handed over", |world| world.serves(0) == Some(1));
+}
+
+#[test]
+fn a_block_that_a_copy_has_lost_is_written_again_by_the_owner() {
+    let mut world = World::new(16, &[1000, 1000], &[0, 1]);
+    everything_is_served(&mut world);
+    world.plays(1500);
+    let lost = |k, n| LostBlock { component: component(k, n), block: BlockNo(70 + n as u64) };
+    for (k, n) in [(0, 0), (0, 1), (1, 0)] {
+        world.with(n, |owners, _| owners.lost_block(node(n), lost(k, n)));
+    }
+    // It is of another node than it says, or of none.
+    world.with(0, |owners, _| owners.lost_block(node(1), lost(0, 0)));
+    world.with(0, |owners, _| owners.lost_block(node(1), lost(7, 1)));
+    world.plays(300);
+    let repairs = |n: usize, k| world.nodes[n].planes[&object(k)].repairs.clone();
+    assert_eq!(repairs(0, 0), [(component(0, 0), BlockNo(70)), (component(0, 1), BlockNo(71))]);
+    assert_eq!(repairs(1, 1), [(component(1, 0), BlockNo(70))]);
+    assert!(repairs(0, 1).is_empty() && repairs(1, 0).is_empty());
 }
 
 #[test]

@@ -24,6 +24,7 @@ fn chance(world: &mut World) {
         10 => world.prefers(k, node(o)),
         11 if world.nodes[n].up => world.with(n, |owners, g| owners.take_over(g, object(k))),
         12 => world.touch(k),
+        13 => world.drain_takes = world.rng.below(2) * 4000,
         _ => {}
     }
 }

@@ -8,7 +8,7 @@ use base::{
     BlockNo, ComponentId, CopyRecord, CopyState, Epoch, Incarnation, Instant, Lane, NodeId, Nonce, ObjectId, OwnerId, Ownership,
     OwnershipRecord, Seq,
 };
-use format::peer::{Fence, Grant, Heartbeat, Release};
+use format::peer::{Fence, Grant, Heartbeat, LostBlock, Release};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -52,6 +52,7 @@ enum Msg {
     Beat(Heartbeat),
     Grant(Grant),
     Release(Release),
+    Lost(LostBlock),
     Fence(OwnerId, Fence),
     Fenced(Fenced),
 }
@@ -80,6 +81,10 @@ struct Asked {
 pub struct Plane {
     pub cell: Option<Arc<GrantCell>>,
     pub serving: bool,
+    /// Since when all that hosts ask waits for what is under way.
+    pub drains: Option<u64>,
+    /// What was to be written again from another copy.
+    pub repairs: Vec<(ComponentId, BlockNo)>,
     term: Epoch,
 }
 
@@ -122,6 +127,8 @@ pub struct World {
     pub lost: u64,
     /// One message in so many is late.
     pub late: u64,
+    /// How many ms longer than usual it takes until an object has drained.
+    pub drain_takes: u64,
 }
 
 impl World {
@@ -147,6 +154,7 @@ impl World {
             answered: 0,
             lost: 0,
             late: 0,
+            drain_takes: 0,
         };
         for (k, owner) in owners.iter().enumerate() {
             world.create(k, *owner);
@@ -382,6 +390,7 @@ impl World {
                             self.with(n, |owners, g| owners.outranked(g, object, epoch));
                         }
                     }
+                    Msg::Lost(lost) => self.with(n, |owners, _| owners.lost_block(id, lost)),
                     Msg::Release(release) => {
                         self.nodes[n].granter.released(id, release.object, release.epoch);
                         self.with(n, |owners, g| owners.released(g, release.object, id, release.next));
@@ -416,6 +425,7 @@ impl World {
                     self.send(n, number(to), Msg::Fence(by, fence));
                 }
                 Action::Fenced { to, fenced } => self.send(n, number(to), Msg::Fenced(fenced)),
+                Action::LostBlock { to, lost } => self.send(n, number(to), Msg::Lost(lost)),
                 Action::Release { to, release } => {
                     assert!(self.plane(n, release.object).cell.is_none(), "released while cores may answer");
                     self.send(n, number(to), Msg::Release(release));
@@ -465,8 +475,17 @@ impl World {
                 let serves = self.serves.entry(object).or_default();
                 *serves = term.max(*serves);
             }
-            Command::Stop => self.plane(n, object).serving = false,
-            Command::Drain(number) => (0..CORES).for_each(|core| self.later(n, ms, Later::Plane(object, core, Event::Drained(number)))),
+            Command::Stop => {
+                let plane = self.plane(n, object);
+                (plane.serving, plane.drains) = (false, None);
+            }
+            Command::Drain(number) => {
+                self.plane(n, object).drains = Some(self.now);
+                let ms = ms + self.drain_takes;
+                (0..CORES).for_each(|core| self.later(n, ms, Later::Plane(object, core, Event::Drained(number))));
+            }
+            Command::Repair { copy, block } => self.plane(n, object).repairs.push((copy.component, block)),
+            Command::Resume => self.plane(n, object).drains = None,
             Command::Join { copy: CopyRef { component: copy, .. }, invited } => {
                 (0..CORES).for_each(|core| self.later(n, ms, Later::Plane(object, core, Event::JoinDrained { copy, invited })));
             }
@@ -480,7 +499,7 @@ impl World {
                 self.later(n, ms, Later::Plane(object, 0, Event::Listed(listed)));
             }
             Command::CopyRange(range) => self.later(n, ms, Later::Plane(object, 0, Event::Copied(range))),
-            Command::MarkMoves { .. } | Command::Answer { .. } | Command::Resume => {}
+            Command::MarkMoves { .. } | Command::Answer { .. } | Command::ResyncPace(_) => {}
             command => panic!("{command:?} is not for cores"),
         }
     }
