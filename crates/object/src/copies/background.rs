@@ -17,11 +17,11 @@ const GAP_FIRST: u32 = 7;
 /// at least, so that there is always something without a range beside it to compare with,
 const GAP_MIN: u32 = 1;
 /// and at most.
-const GAP_MAX: u32 = 63;
+const GAP_MAX: u32 = 15;
 /// That of [`ResyncPace::Low`], with and without hosts.
 const GAP_LOW: u32 = 15;
-/// No pause is longer: a resync comes to its end also beside a device that takes a second for a range.
-const PAUSE_MAX: Duration = Duration::from_millis(250);
+/// No pause is longer: a core that is so busy that a range takes 10 ms copies 2 MiB a second nevertheless.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
 /// What hosts see is compared so often, at least,
 const WINDOW: Duration = Duration::from_millis(500);
 /// with at least so many requests between two ranges; a window that has not got them after [`WINDOW_MAX`] says nothing.
@@ -85,10 +85,12 @@ impl Background {
         if free < REQUESTS_MIN && !crowded && window < WINDOW_MAX {
             return;
         }
-        if crowded || free >= REQUESTS_MIN && self.all.quantile_ns(QUANTILE) > self.free.quantile_ns(QUANTILE) {
+        // Buckets are up to a quarter wide: one above is chance.
+        let rises = || self.all.quantile_ns(QUANTILE) * 4 > self.free.quantile_ns(QUANTILE) * 5;
+        if crowded || free >= REQUESTS_MIN && rises() {
             self.gap = (self.gap * 2 + 1).min(GAP_MAX);
         } else if free >= REQUESTS_MIN {
-            self.gap = (self.gap - self.gap.div_ceil(8)).max(GAP_MIN);
+            self.gap = (self.gap - self.gap.div_ceil(4)).max(GAP_MIN);
         }
         (self.all, self.free, self.since) = (Histogram::default(), Histogram::default(), copies.then_some((now, self.begun)));
     }
@@ -154,8 +156,8 @@ mod tests {
         let mut background = Background::new();
         ranges(&mut background, &mut clock, 20, 3, ResyncPace::Normal);
         let noticed = ranges(&mut background, &mut clock, 10, 3, ResyncPace::Normal);
-        // With one request in a hundred beside a range, nine out of ten p99s are those without.
-        assert!((10 * 1_000_000 / (100 * 100) / 3..10 * 1_000_000 / (100 * 40)).contains(&(noticed as usize)), "{noticed}");
+        // A range takes 300 us, and the pause after it 15 times as long.
+        assert!((10_000_000 / (16 * 300) - 50..10_000_000 / (16 * 300) * 3).contains(&(noticed as usize)), "{noticed}");
         ranges(&mut background, &mut clock, 20, 1, ResyncPace::Normal);
         let unnoticed = ranges(&mut background, &mut clock, 10, 1, ResyncPace::Normal);
         assert!(unnoticed > 20_000, "{unnoticed}: half of the time");
