@@ -27,6 +27,8 @@ const SEGMENT_BYTES: u64 = 65_536;
 /// How long nodes may take until they own what they have, and what they get then to come to rest.
 const TAKE_OVER_MAX_NS: u64 = 60_000_000_000;
 const AT_REST_NS: u64 = 500_000_000;
+/// How often it is looked whether they do.
+const OWNED_LOOK_NS: u64 = 50_000_000;
 
 /// See the module.
 pub(super) struct Modelled {
@@ -146,7 +148,7 @@ impl Modelled {
                 let problem = "the modelled nodes do not take over the volumes that they are to own".into();
                 return Err(LabError::Engine { engine: NAME, problem });
             }
-            self.run_for(LOOK_NS)?;
+            self.run_for(OWNED_LOOK_NS)?;
         }
         self.run_for(AT_REST_NS)
     }
