@@ -50,7 +50,7 @@ impl Model {
     fn scale(self) -> (f64, f64) {
         match self {
             Model::OneGroup => (4.0, 200.0),
-            Model::FourNodes => (16.0, 200.0),
+            Model::FourNodes => (16.0, 240.0),
         }
     }
     /// Volumes that stand for the 64 disks. A group has its part of each disk: in the model of one group its own volumes are an eighth as large.
