@@ -28,6 +28,7 @@ mod key;
 mod limits;
 pub mod modelled;
 mod modelled_node;
+mod ownerships;
 pub mod presence;
 pub mod record;
 mod records;
@@ -49,6 +50,7 @@ pub use limits::{
     TRANSACTION_CHANGES_MAX, VALUE_BYTES_MAX,
 };
 pub use modelled_node::{ModelledNode, NodeDevices};
+pub use ownerships::{FoundOwnership, OwnershipChanges, ownership_changes, ownerships};
 pub use presence::Presence;
 pub use record::Record;
 pub use records::records;

@@ -17,7 +17,7 @@ use crate::carry_out::{Outcome, carry_out};
 use crate::modelled::Modelled;
 use crate::record::{GroupRecord, NodeRecord, ObjectRecord, Stage, VolumeRecord};
 use crate::{Attempt, Directory, DirectoryError, Nonce, Record, Revision, Transaction, Typed, Versioned, View};
-use base::{ComponentId, GroupId, ObjectId};
+use base::{ComponentId, Epoch, GroupId, ObjectId};
 use cluster::{Action, Finish, GroupSeen, Observed, Records};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -73,6 +73,10 @@ impl ModelledNode {
     /// It writes an object that was not there before: the first term is its own.
     pub fn own(&mut self, object: &ObjectRecord) {
         self.observed.terms.insert(object.id, object.ownership.term);
+    }
+    /// It begins these terms with what it is about to commit.
+    pub fn begin_terms(&mut self, begun: impl IntoIterator<Item = (ObjectId, Epoch)>) {
+        self.observed.terms.extend(begun);
     }
     /// Writes a volume that is to be made, which [`ModelledNode::work`] does.
     pub fn write_volume(&mut self, volume: &VolumeRecord, object: &ObjectRecord) -> Result<Revision, DirectoryError> {
@@ -190,8 +194,11 @@ impl ModelledNode {
 
     /// All that is decided on.
     pub fn records(&mut self) -> Records {
-        let snapshot = self.read(|directory| directory.snapshot());
-        crate::records(&View::new(snapshot)).expect("records can be read")
+        crate::records(&self.view()).expect("records can be read")
+    }
+    /// The directory as it is now.
+    pub fn view(&mut self) -> View {
+        View::new(self.read(|directory| directory.snapshot()))
     }
     /// The record with this id.
     pub fn find<R: Record>(&mut self, id: impl Display) -> Option<Versioned<R>> {

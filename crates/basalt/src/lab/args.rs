@@ -293,6 +293,9 @@ pub struct StudyArgs {
     /// Instead of modelled hardware: on files in this directory, in real time (namespaces, transport)
     #[arg(long, value_name = "DIR", conflicts_with = "rate")]
     pub real: Option<PathBuf>,
+    /// Model so many nodes with mirrors between them, instead of one disk group (cache-tier: 4)
+    #[arg(long, value_name = "N", conflicts_with = "real")]
+    pub nodes: Option<usize>,
     /// Time of each case, in parts of the study's own
     #[arg(long, default_value_t = 1.0, value_name = "PART")]
     pub time: f64,

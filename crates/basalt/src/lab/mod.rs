@@ -301,7 +301,7 @@ fn study_options(args: &StudyArgs) -> Result<study::Options, LabError> {
             (None, size.map(scale).transpose()?)
         }
     };
-    Ok(study::Options { real, rate: args.rate, size: scale, time: args.time, seed: args.seed })
+    Ok(study::Options { real, nodes: args.nodes, rate: args.rate, size: scale, time: args.time, seed: args.seed })
 }
 
 /// Repeats a published study, or lists those there are.

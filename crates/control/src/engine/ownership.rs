@@ -10,8 +10,9 @@
 //! Never: decides who owns an object.
 
 use super::*;
-use base::{NodeId, ObjectId};
+use base::ObjectId;
 use dataplane::{Change, ChangeOutcome, DirectoryAsk, Found, RecordRevision};
+use directory::OwnershipChanges;
 
 impl Control {
     /// Answers a question of the host of owners. May wait for the directory.
@@ -58,14 +59,9 @@ impl Control {
     /// Records, and as of which revision they are so.
     fn read_objects(&self, objects: &[ObjectId]) -> Result<(Vec<(ObjectId, Found)>, Revision), DirectoryError> {
         let followed = self.looked()?;
-        let nodes = followed.view().all::<NodeRecord>()?;
-        let id_of = |name: &str| nodes.iter().find(|n| n.name == name)?.id;
-        let found = |object: &ObjectId| {
-            let record = followed.view().find::<ObjectRecord>(&object.to_string())?;
-            let found = record.and_then(|r| Some((RecordRevision(r.revision.0), cluster::ownership_of(&r.value, id_of)?)));
-            Ok((*object, found))
-        };
-        Ok((objects.iter().map(found).collect::<Result<_, _>>()?, followed.view().revision()))
+        let found = directory::ownerships(followed.view(), objects)?;
+        let found = found.into_iter().map(|(object, found)| (object, found.map(|(revision, record)| (RecordRevision(revision.0), record))));
+        Ok((found.collect(), followed.view().revision()))
     }
 
     fn change_objects(&self, changes: &[Change]) -> Result<ChangeOutcome, DirectoryError> {
@@ -89,31 +85,16 @@ impl Control {
     }
 
     /// The transaction, and the terms that this node begins with it; or an object whose record is another one by now.
-    #[expect(clippy::type_complexity, reason = "an answer within an answer")]
-    fn object_changes(&self, changes: &[Change]) -> Result<Result<(Transaction, Vec<(ObjectId, base::Epoch)>), ObjectId>, DirectoryError> {
-        let mut followed = self.followed();
-        let is_there = |followed: &Followed, change: &Change| {
-            let record = followed.view().find::<ObjectRecord>(&change.object.to_string())?;
-            Ok::<_, DirectoryError>(record.filter(|r| r.revision.0 == change.on.0))
+    fn object_changes(&self, changes: &[Change]) -> Result<OwnershipChanges, DirectoryError> {
+        let made = |followed: &Followed| {
+            let changes = changes.iter().map(|c| (c.object, Revision(c.on.0), &*c.new));
+            directory::ownership_changes(followed.view(), &self.identity.node, changes)
         };
-        let all: Result<Vec<_>, _> = changes.iter().map(|change| is_there(&followed, change)).collect();
-        let mut records = all?;
-        if records.iter().any(Option::is_none) {
-            drop(followed);
-            followed = self.looked()?;
-            records = changes.iter().map(|change| is_there(&followed, change)).collect::<Result<_, _>>()?;
+        let first = made(&self.followed())?;
+        match first {
+            // What it goes by may be newer than what was seen here.
+            Err(_) => made(&*self.looked()?),
+            Ok(_) => Ok(first),
         }
-        let nodes = followed.view().all::<NodeRecord>()?;
-        let name_of = |id: NodeId| nodes.iter().find(|n| n.id == Some(id)).map(|n| n.name.clone());
-        let (mut transaction, mut begun) = (Transaction::new(), Vec::new());
-        for (change, record) in changes.iter().zip(records) {
-            let new = record.as_ref().and_then(|r| cluster::with_ownership(&r.value, &change.new, name_of));
-            let (Some(Versioned { revision, .. }), Some(new)) = (record, new) else { return Ok(Err(change.object)) };
-            if new.owner.as_deref() == Some(&self.identity.node) {
-                begun.push((change.object, new.ownership.term));
-            }
-            transaction = transaction.update(&Versioned { revision, value: new });
-        }
-        Ok(Ok((transaction, begun)))
     }
 }

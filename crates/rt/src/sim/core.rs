@@ -98,7 +98,8 @@ impl Drive for SimCore {
     fn send(&self, q: &Queue, cookie: u64, conn: ConnId, list: SendList) {
         self.stats.send_calls.add(1);
         self.stats.send_bytes.add(list.len_bytes() as u64);
-        self.net_cost();
+        let bytes = list.len_bytes() as f64;
+        self.shared.state.borrow_mut().charge(self.place, |c| c.net_op_ns + c.net_byte_ns * bytes);
         self.shared.send(self.place, q, cookie, conn, list);
     }
     fn close(&self, conn: ConnId) {

@@ -42,12 +42,12 @@ mod world;
 pub use disk::SimWrite;
 pub use disk_handle::{SimDisk, SimImage};
 pub use disk_options::{SimDeviceOptions, SimDrive};
-pub use net::NetOptions;
+pub use net::{LinkWay, NetOptions};
 pub use net_io::WINDOW_BYTES;
 pub use rng::Rng;
 pub use speed::{DriveSpeed, FastPart, MixedSpeed};
 pub use state::CoreCost;
-pub use world::{HostId, TasksOnly, World, charge};
+pub use world::{HostId, TasksOnly, World, charge, on_link};
 
 use crate::{Device, Rt};
 

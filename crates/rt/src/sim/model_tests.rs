@@ -62,7 +62,7 @@ fn namespaces_of_a_drive_share_what_it_can_do() {
 
 #[test]
 fn a_core_with_a_cost_does_no_more_than_fits_into_its_time() {
-    let cost = CoreCost { turn_ns: 0.0, device_op_ns: 4_000.0, byte_ns: 1.0, net_op_ns: 0.0 };
+    let cost = CoreCost { turn_ns: 0.0, device_op_ns: 4_000.0, byte_ns: 1.0, net_op_ns: 0.0, net_byte_ns: 0.0 };
     let (iops, _, busy) = reads(1, 32, 4096, Some(cost));
     assert!((iops / (1e9 / 8_096.0) - 1.0).abs() < 0.03, "{iops}");
     assert!((0.97..1.03).contains(&(busy as f64 / 50e6)), "{busy}");
@@ -72,7 +72,7 @@ fn a_core_with_a_cost_does_no_more_than_fits_into_its_time() {
 
 #[test]
 fn a_modelled_world_is_a_function_of_its_seed() {
-    let cost = CoreCost { turn_ns: 500.0, device_op_ns: 1_000.0, byte_ns: 0.1, net_op_ns: 0.0 };
+    let cost = CoreCost { turn_ns: 500.0, device_op_ns: 1_000.0, byte_ns: 0.1, net_op_ns: 0.0, net_byte_ns: 0.0 };
     assert_eq!(reads(2, 16, 8192, Some(cost)), reads(2, 16, 8192, Some(cost)));
 }
 

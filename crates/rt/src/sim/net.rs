@@ -18,13 +18,25 @@ pub struct NetOptions {
     pub latency_ns: (u64, u64),
     /// One way within a host.
     pub loopback_ns: (u64, u64),
-    /// Sizes of the segments that a send is cut into; a tenth of them is at most 64 bytes.
+    /// Sizes of the segments that a send is cut into; a tenth of them is at most 64 bytes. When both are the same nothing is cut by chance, neither
+    /// what is sent nor what is received.
     pub segment_bytes: (u64, u64),
+    /// Nanoseconds that a host's link to the others takes for a byte, each way; 0: it takes any number at once.
+    pub byte_ns: f64,
+}
+
+/// A direction of a host's link to the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LinkWay {
+    /// From the host.
+    Out,
+    /// To the host.
+    In,
 }
 
 impl Default for NetOptions {
     fn default() -> Self {
-        NetOptions { latency_ns: (10_000, 60_000), loopback_ns: (3_000, 15_000), segment_bytes: (1, 65_536) }
+        NetOptions { latency_ns: (10_000, 60_000), loopback_ns: (3_000, 15_000), segment_bytes: (1, 65_536), byte_ns: 0.0 }
     }
 }
 
@@ -89,6 +101,8 @@ pub(crate) struct Net {
     /// Ways that take longer: from, to, by how much.
     pub(crate) slow: BTreeMap<(usize, usize), (u64, u64)>,
     pub(super) port_next: u16,
+    /// When each link is free again, in nanoseconds.
+    links: BTreeMap<(usize, LinkWay), u64>,
     /// What closed ends left behind at cut links: from, to, what.
     pub(super) linger: Vec<(usize, usize, VecDeque<NetEvent>)>,
     /// How often each host has died: a connect of an earlier life gets no answer.
@@ -118,6 +132,22 @@ impl Net {
         if let Some(end) = self.ends.get_mut(&conn.0) {
             end.ops -= 1;
         }
+    }
+
+    /// A host's link moves so many bytes, which are there `from` then: from when to when.
+    pub(crate) fn moves(&mut self, host: usize, way: LinkWay, from: u64, bytes: usize) -> Range<u64> {
+        let takes = (bytes as f64 * self.opts.byte_ns) as u64;
+        if takes == 0 {
+            return from..from;
+        }
+        let free = self.links.entry((host, way)).or_default();
+        let begins = (*free).max(from);
+        *free = begins + takes;
+        begins..*free
+    }
+    /// Whether sizes are left to chance.
+    pub(super) fn cuts(&self) -> bool {
+        self.opts.segment_bytes.0 != self.opts.segment_bytes.1
     }
 
     pub(super) fn find_listener(&self, host: usize, addr: SocketAddr) -> Option<&Listener> {

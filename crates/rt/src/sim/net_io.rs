@@ -6,7 +6,7 @@
 //! travel the other way and wait likewise; data for an end that is gone is answered with a reset.
 //! Never: loses a byte of a connection that lives.
 
-use super::net::{End, Listener, NetEvent, PendingRecv, PendingSend, host_addr, host_of};
+use super::net::{End, LinkWay, Listener, NetEvent, PendingRecv, PendingSend, host_addr, host_of};
 use super::place::Place;
 use super::refs::SimSocket;
 use super::state::{Shared, What, WorldState};
@@ -152,7 +152,15 @@ impl WorldState {
     fn emit(&mut self, from: u64, event: NetEvent) {
         let Some(end) = self.net.ends.get(&from) else { return };
         let (a, b) = (end.place.host, end.peer_host);
-        let at = self.now + self.latency(a, b);
+        let mut at = self.now + self.latency(a, b);
+        if let NetEvent::Data { bytes, .. } = &event
+            && a != b
+        {
+            let sent = self.net.moves(a, LinkWay::Out, self.now, bytes.len());
+            // The first byte arrives before the last one is sent.
+            at += sent.start - self.now;
+            at = self.net.moves(b, LinkWay::In, at, bytes.len()).end;
+        }
         let end = self.net.ends.get_mut(&from).expect("looked up above");
         if self.net.cut.contains(&(a, b)) || !end.held.is_empty() {
             end.held.push_back(event);
@@ -204,7 +212,7 @@ impl WorldState {
             if room == 0 {
                 return;
             }
-            let small = self.rng.one_in(10);
+            let small = self.net.cuts() && self.rng.one_in(10);
             let (least, most) = self.net.opts.segment_bytes;
             let wanted = self.rng.between(if small { (1, 64.min(most)) } else { (least.max(1), most) }) as usize;
             let n = wanted.clamp(1, left.min(room));
@@ -237,7 +245,7 @@ impl WorldState {
         let result = match failed {
             Some(e) => Err(e),
             None if most == 0 => Ok(0),
-            None => Ok(if self.rng.one_in(4) { 1 + self.rng.below(most as u64) as usize } else { most }),
+            None => Ok(if self.net.cuts() && self.rng.one_in(4) { 1 + self.rng.below(most as u64) as usize } else { most }),
         };
         let end = self.net.ends.get_mut(&id).expect("looked up above");
         let (place, peer) = (end.place, end.peer);

@@ -121,6 +121,45 @@ proptest! {
     }
 }
 
+/// What one host sends to another takes the time of the links; two that send to one share its link, and other traffic has its part.
+#[test]
+fn a_link_takes_its_time_for_each_byte() {
+    let took = |senders: u64, beside: usize| {
+        let mut w = World::new(5);
+        w.network(NetOptions { latency_ns: (15_000, 15_000), segment_bytes: (65_536, 65_536), byte_ns: 10.0, ..NetOptions::default() });
+        let hosts: Vec<HostId> = (0..=senders).map(|_| w.add_host(1, |_| Box::new(TasksOnly))).collect();
+        let server = w.rt(hosts[0], 0);
+        let q = server.queue();
+        server.listen(&q, 0, "0.0.0.0:4420".parse().unwrap()).unwrap();
+        let addr = SocketAddr::new(w.addr(hosts[0]), 4420);
+        let mut ends = Vec::new();
+        for host in &hosts[1..] {
+            let near = w.block_on(*host, async |rt| connect(&rt, addr).await.unwrap());
+            ends.push((near, w.block_on(hosts[0], async |rt| accept(&rt, &q).await)));
+        }
+        let began = w.now();
+        if beside > 0 {
+            assert_eq!(on_link(&server, LinkWay::In, beside).since(began).as_nanos(), 10 * beside as u128);
+        }
+        for (host, (near, _)) in hosts[1..].iter().zip(&ends) {
+            let near = *near;
+            w.spawn(*host, 0, move |rt| async move { send(&rt, near, &[1; 100_000]).await.unwrap() });
+        }
+        for (_, far) in ends {
+            w.block_on(hosts[0], async |rt| {
+                let mut left = 100_000;
+                while left > 0 {
+                    left -= recv(&rt, far, 65_536).await.unwrap().len();
+                }
+            });
+        }
+        w.now().since(began).as_micros() as u64
+    };
+    assert!((1_015..1_090).contains(&took(1, 0)), "{}", took(1, 0));
+    assert!((2_015..2_120).contains(&took(2, 0)), "{}", took(2, 0));
+    assert!((1_500..1_590).contains(&took(1, 50_000)), "{}", took(1, 50_000));
+}
+
 #[test]
 fn a_sender_waits_when_nobody_reads() {
     let (mut w, hosts, [near, far]) = pair(1);

@@ -110,6 +110,8 @@ pub struct CoreCost {
     pub byte_ns: f64,
     /// A send or receive.
     pub net_op_ns: f64,
+    /// A byte of a send.
+    pub net_byte_ns: f64,
 }
 
 pub(crate) struct WorldState {

@@ -8,7 +8,7 @@ use super::{
     disk::Disk,
     disk_handle::SimDisk,
     disk_options::{SimDeviceOptions, SimDrive},
-    net::{Net, NetOptions, host_addr},
+    net::{LinkWay, Net, NetOptions, host_addr},
     place::Place,
     refs::SimDeviceRef,
     speed::{Drive, DriveSpeed},
@@ -464,6 +464,18 @@ impl App for TasksOnly {
 pub fn charge(rt: &Rt, ns: f64) {
     if let Driver::Sim(core) = rt.driver() {
         core.shared.state.borrow_mut().charge(core.place, |_| ns);
+    }
+}
+
+/// The link of `rt`'s host moves so many bytes of traffic that no connection of this world has; gives when it has, behind what it moves already.
+pub fn on_link(rt: &Rt, way: LinkWay, bytes: usize) -> Instant {
+    match rt.driver() {
+        Driver::Sim(core) => {
+            let state = &mut *core.shared.state.borrow_mut();
+            let now = state.now;
+            Instant(state.net.moves(core.place.host, way, now, bytes).end)
+        }
+        Driver::Uring(_) => rt.now(),
     }
 }
 

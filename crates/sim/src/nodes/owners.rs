@@ -6,14 +6,10 @@
 //! Never: decides who owns an object (`object` does).
 
 use super::node::Node;
-use base::{Epoch, NodeId, ObjectId};
-use cluster::record::{NodeRecord, ObjectRecord};
+use base::ObjectId;
 use dataplane::{Change, ChangeOutcome, DirectoryAsk, Found, RecordRevision};
-use directory::{DirectoryError, Key, Kind, Transaction, Versioned};
+use directory::{DirectoryError, Key, Kind, OwnershipChanges, Revision};
 use std::rc::Rc;
-
-/// A transaction, and the terms that the node begins with it; or an object whose record is another one by now.
-type Changes = Result<(Transaction, Vec<(ObjectId, Epoch)>), ObjectId>;
 
 impl Node {
     async fn next_ask(&self, changes: bool) -> DirectoryAsk {
@@ -45,15 +41,11 @@ impl Node {
 
     fn read_objects(&self, objects: &[ObjectId]) -> Result<Vec<(ObjectId, Found)>, DirectoryError> {
         self.look()?;
-        let live = self.live.borrow();
-        let nodes = live.followed.view().all::<NodeRecord>()?;
-        let id_of = |name: &str| nodes.iter().find(|n| n.name == name)?.id;
-        let found = |object: &ObjectId| {
-            let record = live.followed.view().find::<ObjectRecord>(&object.to_string())?;
-            let found = record.and_then(|r| Some((RecordRevision(r.revision.0), cluster::ownership_of(&r.value, id_of)?)));
-            Ok((*object, found))
-        };
-        objects.iter().map(found).collect()
+        let found = directory::ownerships(self.live.borrow().followed.view(), objects)?;
+        Ok(found
+            .into_iter()
+            .map(|(object, found)| (object, found.map(|(revision, record)| (RecordRevision(revision.0), record))))
+            .collect())
     }
 
     async fn change_objects(&self, changes: &[Change]) -> Result<ChangeOutcome, DirectoryError> {
@@ -76,22 +68,9 @@ impl Node {
             Err(error) => Err(error),
         }
     }
-    fn object_changes(&self, changes: &[Change]) -> Result<Changes, DirectoryError> {
+    fn object_changes(&self, changes: &[Change]) -> Result<OwnershipChanges, DirectoryError> {
         self.look()?;
-        let live = self.live.borrow();
-        let nodes = live.followed.view().all::<NodeRecord>()?;
-        let name_of = |id: NodeId| nodes.iter().find(|n| n.id == Some(id)).map(|n| n.name.clone());
-        let (mut transaction, mut begun) = (Transaction::new(), Vec::new());
-        for change in changes {
-            let record = live.followed.view().find::<ObjectRecord>(&change.object.to_string())?;
-            let record = record.filter(|r| r.revision.0 == change.on.0);
-            let new = record.as_ref().and_then(|r| cluster::with_ownership(&r.value, &change.new, name_of));
-            let (Some(Versioned { revision, .. }), Some(new)) = (record, new) else { return Ok(Err(change.object)) };
-            if new.owner.as_deref() == Some(&self.name) {
-                begun.push((change.object, new.ownership.term));
-            }
-            transaction = transaction.update(&Versioned { revision, value: new });
-        }
-        Ok(Ok((transaction, begun)))
+        let changes = changes.iter().map(|c| (c.object, Revision(c.on.0), &*c.new));
+        directory::ownership_changes(self.live.borrow().followed.view(), &self.name, changes)
     }
 }

@@ -19,15 +19,16 @@
 //! Invariants: sizes in the file are those of the real thing, before scaling; what passed [`Cluster::check`] can be built.
 //! Never: a second meaning for a key.
 
-use super::drives;
+use super::{drives, place};
+use cluster::Policy;
 use dataplane::{Rules, Settings};
 use lab::LabError;
 use rt::sim::CoreCost;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// Nodes that a file may have today.
-pub const NODES_MAX: usize = 1;
+/// Nodes of a cluster.
+pub const NODES_MAX: usize = 8;
 /// Cores of a node.
 pub const CORES_MAX: usize = 64;
 /// Drives, groups, or namespaces of one entry.
@@ -49,10 +50,10 @@ pub struct Cluster {
     /// How much smaller than the real thing it is run.
     #[serde(default)]
     pub scale: Scale,
-    /// The nodes; one today. Files from before they were called so say `hosts`.
+    /// The nodes. Files from before they were called so say `hosts`.
     #[serde(alias = "hosts")]
     pub nodes: Vec<NodeModel>,
-    /// The way between clients and nodes.
+    /// The way between clients and nodes, and between nodes.
     #[serde(default)]
     pub network: Network,
     /// The volumes, which are the disks of the load.
@@ -112,7 +113,8 @@ impl Cost {
     /// For the simulator; `None`: free.
     pub fn of_core(self, scale: &Scale) -> Option<CoreCost> {
         let n = scale.rate;
-        let cost = CoreCost { turn_ns: 200.0 * n, device_op_ns: 1_300.0 * n, byte_ns: 0.9 * n, net_op_ns: 1_000.0 * n };
+        let cost =
+            CoreCost { turn_ns: 200.0 * n, device_op_ns: 1_300.0 * n, byte_ns: 0.9 * n, net_op_ns: 1_000.0 * n, net_byte_ns: 0.45 * n };
         (self == Cost::Measured).then_some(cost)
     }
 }
@@ -156,14 +158,14 @@ pub struct Namespace {
     pub count: usize,
 }
 
-/// The way between clients and nodes.
+/// The way between clients and nodes, and between nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
     /// There and back, in microseconds.
     #[serde(default = "round_trip")]
     pub round_trip_us: f64,
-    /// Of each node and direction, in gigabits a second.
+    /// Of each node and direction, in gigabits a second: clients and other nodes share it.
     #[serde(default = "gbit")]
     pub gbit_per_s: f64,
 }
@@ -174,7 +176,7 @@ impl Default for Network {
     }
 }
 
-/// The volumes: all alike, dealt to the groups in turn.
+/// The volumes: all alike, dealt to the groups in turn, those of the first groups of all nodes first.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Volumes {
@@ -185,6 +187,9 @@ pub struct Volumes {
     /// Capacity devices that each is striped over; 0: all of its group.
     #[serde(default)]
     pub stripes: usize,
+    /// Each has one copy more than that, on as many nodes. The node with the first one owns it.
+    #[serde(default)]
+    pub failures_to_tolerate: u8,
 }
 
 /// How destaging is paced.
@@ -307,8 +312,9 @@ impl Cluster {
     /// Whether it makes sense; `place` names where it comes from.
     pub fn check(&self, place: &str) -> Result<(), LabError> {
         let wrong = |key: &str, problem: String| Err(LabError::Workload { place: format!("{place}: {key}"), problem });
-        if self.nodes.len() != NODES_MAX {
-            return wrong("nodes", format!("{} nodes: models have exactly one node today", self.nodes.len()));
+        let nodes = self.nodes.len();
+        if nodes == 0 || nodes > NODES_MAX {
+            return wrong("nodes", format!("{nodes} nodes: a model has 1 to {NODES_MAX}"));
         }
         let scale = |x: f64| x.is_finite() && (1.0..=1e6).contains(&x);
         if !scale(self.scale.rate) || !scale(self.scale.size) {
@@ -325,8 +331,19 @@ impl Cluster {
         if !(positive(d.stepped_low_mib_s, 1e6) && positive(d.stepped_high_mib_s, 1e6) && d.stepped_low_mib_s <= d.stepped_high_mib_s) {
             return wrong("destage", "the rates of the stepped rules are above 0, the low one not above the high one".into());
         }
-        self.nodes.iter().try_for_each(|n| self.check_node(place, n))?;
+        for (at, node) in self.nodes.iter().enumerate() {
+            let place = if nodes == 1 { format!("{place}: nodes") } else { format!("{place}: nodes[{at}]") };
+            self.check_node(&place, node)?;
+        }
         let v = &self.volumes;
+        let key = "volumes.failures_to_tolerate";
+        if let Err(e) = (Policy { failures_to_tolerate: v.failures_to_tolerate, ..Policy::default() }).check() {
+            return wrong(key, e.to_string());
+        }
+        if usize::from(v.failures_to_tolerate) >= nodes {
+            let (asked, most) = (v.failures_to_tolerate, nodes - 1);
+            return wrong(key, format!("{asked}: each copy is on a node of its own, so with {nodes} it is at most {most}"));
+        }
         if v.count == 0 || v.count > VOLUMES_MAX || !positive(v.gib, 1e9) || self.bytes(v.gib) == 0 {
             return wrong("volumes", format!("1 to {VOLUMES_MAX} volumes of at least 1 MiB after scaling"));
         }
@@ -334,7 +351,7 @@ impl Cluster {
     }
 
     fn check_node(&self, place: &str, node: &NodeModel) -> Result<(), LabError> {
-        let wrong = |key: &str, problem: String| Err(LabError::Workload { place: format!("{place}: nodes.{key}"), problem });
+        let wrong = |key: &str, problem: String| Err(LabError::Workload { place: format!("{place}.{key}"), problem });
         if node.cores == 0 || node.cores > CORES_MAX {
             return wrong("cores", format!("a node has 1 to {CORES_MAX} cores"));
         }
@@ -388,18 +405,23 @@ impl Cluster {
 
     /// Whether the volumes fit, with a tenth to spare for tables and what is written again.
     fn check_room(&self, place: &str) -> Result<(), LabError> {
-        let node = &self.nodes[0];
-        let groups = node.groups.len();
-        for (at, group) in node.groups.iter().enumerate() {
-            let volumes = (self.volumes.count + groups - 1 - at) / groups;
-            let asked = volumes as f64 * self.volumes.gib;
-            let have: f64 = group.capacity.iter().map(|n| n.gib * n.count as f64).sum();
-            if asked > have * 0.9 {
-                let problem = format!(
-                    "group {at} holds {volumes} volumes of {} GiB, its capacity of {have:.0} GiB takes nine tenths of that",
-                    self.volumes.gib
-                );
-                return Err(LabError::Workload { place: format!("{place}: volumes"), problem });
+        let mut asked: Vec<Vec<f64>> = self.nodes.iter().map(|node| vec![0.0; node.groups.len()]).collect();
+        for at in 0..self.volumes.count {
+            place::copies(self, at).iter().for_each(|copy| asked[copy.node][copy.group] += self.volumes.gib);
+        }
+        for (node, model) in self.nodes.iter().enumerate() {
+            for (at, group) in model.groups.iter().enumerate() {
+                let asked = asked[node][at];
+                let have: f64 = group.capacity.iter().map(|n| n.gib * n.count as f64).sum();
+                if asked > have * 0.9 {
+                    let of = if self.nodes.len() == 1 { String::new() } else { format!(" of node {node}") };
+                    let problem = format!(
+                        "group {at}{of} holds {:.0} volumes of {} GiB, its capacity of {have:.0} GiB takes nine tenths of that",
+                        asked / self.volumes.gib,
+                        self.volumes.gib
+                    );
+                    return Err(LabError::Workload { place: format!("{place}: volumes"), problem });
+                }
             }
         }
         Ok(())

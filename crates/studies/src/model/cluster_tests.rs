@@ -51,8 +51,30 @@ fn nonsense_names_its_key() {
         let error = check(&text).unwrap_err();
         assert!(error.contains(words), "{to}: {error}");
     }
-    let two = GOOD.replace("[volumes]", "[[nodes]]\ncores = 1\ndrives = []\ngroups = []\n[volumes]");
-    assert!(check(&two).unwrap_err().contains("exactly one node"));
+}
+
+#[test]
+fn several_nodes_are_accepted_and_what_they_cannot_be_names_its_key() {
+    let node = &GOOD[GOOD.find("[[nodes]]").unwrap()..GOOD.find("[volumes]").unwrap()];
+    let nodes = |n: usize| GOOD.replace(node, &node.repeat(n));
+    let mirrored = |n: usize, failures: usize| format!("{}failures_to_tolerate = {failures}\n", nodes(n));
+    let two = check(&mirrored(2, 1)).unwrap();
+    assert_eq!((two.nodes.len(), two.volumes.failures_to_tolerate), (2, 1));
+    assert_eq!(check(&two.to_toml()).unwrap(), two);
+    assert_eq!(check(&nodes(8)).unwrap().volumes.failures_to_tolerate, 0);
+    for (text, words) in [
+        (nodes(9), "file: nodes: 9 nodes: a model has 1 to 8"),
+        (GOOD.replace(node, "").replace("name =", "nodes = []\nname ="), "file: nodes: 0 nodes"),
+        (mirrored(2, 2), "volumes.failures_to_tolerate: 2: each copy is on a node of its own, so with 2 it is at most 1"),
+        (mirrored(8, 9), "volumes.failures_to_tolerate: failures to tolerate is 9"),
+        (mirrored(1, 1), "with 1 it is at most 0"),
+        (mirrored(2, 1).replacen("cores = 4", "cores = 65", 1), "nodes[0].cores"),
+        (mirrored(2, 1).replace("count = 8", "count = 60"), "group 0 of node 0 holds 60 volumes"),
+        (mirrored(2, 1).replace("failures_to_tolerate = 1", "failures_to_tolerate = -1"), "failures_to_tolerate"),
+    ] {
+        let error = check(&text).unwrap_err();
+        assert!(error.contains(words), "{words}: {error}");
+    }
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! The clients of a modelled node: a front end on each of its cores that plays the load and keeps its latencies.
+//! The clients of modelled nodes: a front end on each of their cores that plays the load and keeps its latencies.
 //!
 //! ```text
 //! Thread: operation drawn ──► submitted ──► answered by the node ──► round trip and link ──► counted ──► the next one
 //! ```
 //!
-//! A volume is served by one core, as a queue of NVMe/TCP is: volumes are dealt to the cores in turn.
+//! A volume is used on one core of its owner, as by a queue of NVMe/TCP on the optimised path: [`crate::model::place::entrances`].
 //! Invariants: an operation is counted once, when its client sees the answer; the open loop counts from the intended start; the same load and seed
 //! give the same operations.
 //! Never: waits; knows where data lies.
@@ -14,6 +14,7 @@ use base::IoClass;
 use base::{Instant, crc32c};
 use frontend::{Backend, Client, Data, DataVec, IoDone, IoOp, IoRequest, VolumeRef, extents};
 use lab::workload::generate::{Operation, Schedule, Thread};
+use rt::sim::LinkWay;
 use rt::{Buf, Queue, Rt, TimerId};
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -38,12 +39,10 @@ pub struct Shared {
     pattern: usize,
     /// What the clients do now.
     pub play: Option<Play>,
-    /// When each direction of the link is free again, in nanoseconds.
-    link: [u64; 2],
-    /// Round trip in nanoseconds, and nanoseconds a byte.
-    net: (u64, f64),
-    /// Nanoseconds of a core for a request, besides devices.
-    request_ns: f64,
+    /// Where each volume is used: node, core.
+    entrances: Vec<(usize, usize)>,
+    /// In nanoseconds.
+    round_trip_ns: u64,
     /// What went wrong first.
     pub wrong: Option<String>,
 }
@@ -97,6 +96,10 @@ enum Due {
 /// The front end of one core.
 pub struct Clients {
     shared: Rc<RefCell<Shared>>,
+    /// Of which node.
+    node: usize,
+    /// Nanoseconds of the core for a request, besides devices.
+    request_ns: f64,
     queue: Queue,
     timer: Option<(TimerId, u64)>,
     due: BinaryHeap<Reverse<(u64, u64, Due)>>,
@@ -108,15 +111,15 @@ pub struct Clients {
 }
 
 impl Shared {
-    /// For a world with this network and cost of a request.
-    pub fn new(seed: u64, net: (u64, f64), request_ns: f64) -> Shared {
+    /// For a world in which volumes are used here, by clients so far away.
+    pub fn new(seed: u64, entrances: Vec<(usize, usize)>, round_trip_ns: u64) -> Shared {
         let mut rng = rt::sim::Rng::new(seed ^ 0xDA7A);
         let pattern = |_| {
             let mut bytes = [0; BLOCK];
             bytes.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&rng.next_u64().to_le_bytes()));
             Pattern { crc: crc32c(&bytes), bytes }
         };
-        Shared { patterns: (0..PATTERNS).map(pattern).collect(), pattern: 0, play: None, link: [0; 2], net, request_ns, wrong: None }
+        Shared { patterns: (0..PATTERNS).map(pattern).collect(), pattern: 0, play: None, entrances, round_trip_ns, wrong: None }
     }
 
     fn data(&mut self, offset: u64, len: u32) -> DataVec {
@@ -140,20 +143,21 @@ impl Shared {
         parts
     }
 
-    /// When a client sees what is done now: after the link, in its order, and the round trip.
-    fn seen_at(&mut self, now: u64, kind: IoClass, bytes: u32) -> u64 {
-        let moved = if kind == IoClass::Discard { 0.0 } else { f64::from(bytes) };
-        let link = &mut self.link[usize::from(kind == IoClass::Read)];
-        *link = (*link).max(now) + (moved * self.net.1) as u64;
-        *link + self.net.0
+    /// When a client sees what is done now: after its node's link, in its order, and the round trip.
+    fn seen_at(&mut self, rt: &Rt, kind: IoClass, bytes: u32) -> u64 {
+        let moved = if kind == IoClass::Discard { 0 } else { bytes as usize };
+        let way = if kind == IoClass::Read { LinkWay::Out } else { LinkWay::In };
+        rt::sim::on_link(rt, way, moved).0 + self.round_trip_ns
     }
 }
 
 impl Clients {
-    /// The clients of a core.
-    pub fn new(rt: &Rt, shared: Rc<RefCell<Shared>>) -> Clients {
+    /// The clients of a core of a node.
+    pub fn new(rt: &Rt, shared: Rc<RefCell<Shared>>, node: usize, request_ns: f64) -> Clients {
         Clients {
             shared,
+            node,
+            request_ns,
             queue: rt.queue(),
             timer: None,
             due: BinaryHeap::new(),
@@ -176,7 +180,8 @@ impl Clients {
             return;
         }
         self.began = play.began;
-        let mine: Vec<usize> = (0..play.disks.len()).filter(|d| d % rt.cores() == rt.core()).collect();
+        let here = (self.node, rt.core());
+        let mine: Vec<usize> = (0..play.disks.len()).filter(|d| shared.entrances[*d] == here).collect();
         for disk in mine {
             let d = &shared.play.as_ref().expect("looked at above").disks[disk];
             match &d.open {
@@ -232,7 +237,7 @@ impl Clients {
         if let Some(play) = &mut shared.play {
             play.under_way += 1;
         }
-        rt::sim::charge(rt, shared.request_ns);
+        rt::sim::charge(rt, self.request_ns);
         let (offset, len) = (op.offset, u64::from(op.bytes));
         let op = match op.kind {
             IoClass::Read => IoOp::Read { offset, len: op.bytes },
@@ -249,7 +254,7 @@ impl Clients {
         if let Err(error) = done.result {
             shared.wrong.get_or_insert_with(|| format!("volume {}: {error}", flight.disk + 1));
         }
-        let seen = shared.seen_at(rt.now().0, flight.op.kind, flight.op.bytes);
+        let seen = shared.seen_at(rt, flight.op.kind, flight.op.bytes);
         self.later(seen, Due::Seen(at));
     }
 

@@ -1,11 +1,12 @@
 //! The engine in virtual time: Basalt's own data plane on modelled drives, cores and links (docs/lab-models.md).
 //!
-//! Owns: the clients (`front`), the world with its node (`world`), what is counted (`tally`).
+//! Owns: the clients (`front`), a node (`node`), the world of all (`world`), what is counted (`tally`).
 //! Invariants: `dataplane`, `object` and `store` are the crates of the daemon; the world goes on from job to job, so a write buffer is as full as
 //! the job before has left it; a result is a function of cluster, jobs and seed.
 //! Never: looks at the real clock for anything but the date; scales a latency.
 
 mod front;
+mod node;
 mod tally;
 mod world;
 
@@ -80,8 +81,8 @@ impl Simulated {
         self.world.trace()
     }
     /// Lets time pass without a load: what is in the buffer may be destaged. Virtual seconds.
-    pub fn rest(&mut self, seconds: u64) {
-        self.world.run_for(seconds * SECOND_NS);
+    pub fn rest(&mut self, seconds: u64) -> Result<(), LabError> {
+        self.world.run_for(seconds * SECOND_NS)
     }
     /// How full the fullest write buffer is, 0 to 1.
     pub fn fill(&mut self) -> Result<f64, LabError> {
@@ -149,7 +150,7 @@ impl Simulated {
             }
             let mut until = at + step_s;
             until = if at < warm - 1e-9 { until.min(warm) } else { until.min(from.unwrap_or(at) + measure) };
-            self.world.run_until(began + (until * 1e9) as u64);
+            self.world.run_until(began + (until * 1e9) as u64)?;
             let now = since(self.world.now());
             let ends = from.is_some_and(|from| now >= from + measure - 1e-9) || watch.stopped();
             let mut second = self.world.with_play(|play| {
@@ -266,7 +267,7 @@ impl Simulated {
                 let problem = format!("operations are still under way {DRAIN_MAX_S} virtual seconds after the end of the load");
                 return Err(LabError::Engine { engine: NAME, problem });
             }
-            self.world.run_for(SECOND_NS / 100);
+            self.world.run_for(SECOND_NS / 100)?;
         }
         self.world.stop_play();
         Ok(())
@@ -300,7 +301,7 @@ impl Engine for Simulated {
         self.begin(&fill, 0)?;
         self.world.with_play(|play| play.tally.measuring = true);
         loop {
-            self.world.run_for(SECOND_NS / 20);
+            self.world.run_for(SECOND_NS / 20)?;
             let done = self.world.with_play(|play| play.tally.kinds[1].bytes);
             if let Some(wrong) = self.world.take_wrong() {
                 return Err(LabError::Engine { engine: NAME, problem: wrong });

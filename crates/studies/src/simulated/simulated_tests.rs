@@ -48,7 +48,7 @@ fn job(workload: Workload, measure_ms: u64) -> Job {
 fn prepared(cost: &str, rate: f64) -> Simulated {
     let mut engine = Simulated::new(&cluster(cost, rate), 1).unwrap();
     engine.prepare(&random(4096, 1.0, 1), Fill::Random, &mut Silent).unwrap();
-    engine.rest(60); // destaging ends, so that nothing else is under way on the drive
+    engine.rest(60).unwrap(); // destaging ends, so that nothing else is under way on the drive
     engine
 }
 
@@ -105,6 +105,83 @@ fn writes_fill_the_buffer_and_the_pace_holds_it() {
     assert_eq!(measured.writes.errors, 0);
     assert!(measured.notes.iter().any(|n| n.contains("scaled by 16")), "{:?}", measured.notes);
     assert!(measured.notes.iter().any(|n| n.contains("blocks of data in a batch")), "{:?}", measured.notes);
+}
+
+/// So many nodes as the one of `cluster`, with mirrored volumes on them.
+fn mirrored(cost: &str, nodes: usize, network: &str) -> Cluster {
+    let mut all = cluster(cost, 16.0);
+    all.nodes = vec![all.nodes[0].clone(); nodes];
+    (all.volumes.count, all.volumes.failures_to_tolerate) = (2 * nodes, 1);
+    all.network = toml::from_str(network).unwrap();
+    all
+}
+
+fn mirrored_engine(cost: &str, nodes: usize, network: &str) -> Simulated {
+    let mut engine = Simulated::new(&mirrored(cost, nodes, network), 1).unwrap();
+    engine.prepare(&random(4096, 1.0, 1), Fill::Random, &mut Silent).unwrap();
+    engine.rest(60).unwrap();
+    engine
+}
+
+#[test]
+fn writes_of_four_nodes_go_to_two_copies_and_reads_to_one() {
+    let mut engine = mirrored_engine("free", 4, "");
+    let written = |engine: &mut Simulated| engine.world.figures().unwrap().logged_blocks * 4096;
+    let prepared = 2 * Engine::disks(&engine).iter().map(|(_, bytes)| bytes).sum::<u64>();
+    assert!((prepared..prepared + prepared / 20).contains(&written(&mut engine)), "{prepared}: all data is there twice");
+    let before = (written(&mut engine), engine.world.figures().unwrap());
+    let measured = engine.run(&job(random(32 << 10, 0.5, 4), 200), &mut Silent).unwrap();
+    assert_eq!((measured.total().errors, measured.writes.operations > 1_000), (0, true), "{measured:?}");
+    let after = (written(&mut engine), engine.world.figures().unwrap());
+    // What was under way in warm-up and end counts at the devices only.
+    let seconds = &measured.seconds;
+    let (write, read) = (seconds.iter().map(|s| s.written_bytes).sum::<u64>() / 16, seconds.iter().map(|s| s.read_bytes).sum::<u64>() / 16);
+    let (logged, times_read) =
+        ((after.0 - before.0) as f64 / write as f64, (after.1.device_read - before.1.device_read) as f64 / read as f64);
+    assert!((1.95..2.15).contains(&logged), "{logged} bytes in write buffers for each that a host wrote");
+    assert!((0.8..1.3).contains(&times_read), "{times_read} bytes read from devices for each that a host read");
+    let each = engine.world.node_writes();
+    let mean = each.iter().sum::<u64>() / 4;
+    assert!(each.iter().all(|node| node.abs_diff(mean) < mean / 10), "as much on each node: {each:?}");
+}
+
+#[test]
+fn mirrors_pay_for_the_way_between_nodes() {
+    let run = |cost: &str, network: &str, (bytes, depth): (u32, u32), arrivals: Arrivals| {
+        let mut engine = Simulated::new(&mirrored(cost, 2, network), 1).unwrap();
+        let measured = engine.run(&job(Workload { arrivals, ..random(bytes, 0.0, depth) }, 400), &mut Silent).unwrap();
+        assert_eq!(measured.total().errors, 0, "{:?}", measured.notes);
+        let iops = measured.iops();
+        (measured.writes.latency.mean_ns() / 1e3, iops * f64::from(bytes) / 1e9, measured.target_cpu_s.unwrap() / iops)
+    };
+    // There and back, for the client and for the copy, with a load that leaves the drives idle.
+    let latency = |network| run("free", network, (4096, 1), Arrivals::Limited { iops: 20_000.0 }).0;
+    let (near, far) = (latency("round_trip_us = 20"), latency("round_trip_us = 220"));
+    assert!((380.0..440.0).contains(&(far - near)), "{near} and {far} µs");
+    // Of two nodes each way carries what hosts write to one, and the copies of what they write to the other.
+    let narrow = run("free", "gbit_per_s = 2", (32 << 10, 2), Arrivals::Closed).1;
+    assert!((0.2..0.26).contains(&narrow), "{narrow} GB/s of two nodes with 0.25 each way");
+    let mut alone = mirrored("measured", 1, "");
+    alone.volumes.failures_to_tolerate = 0;
+    let mut alone = Simulated::new(&alone, 1).unwrap();
+    let alone = alone.run(&job(random(4096, 0.0, 4), 100), &mut Silent).unwrap();
+    let (alone, both) = (alone.target_cpu_s.unwrap() / alone.iops(), run("measured", "", (4096, 4), Arrivals::Closed).2);
+    assert!(both > alone * 1.5, "{both} and {alone} seconds of cores: two nodes work for each write, and what is between them");
+}
+
+#[test]
+fn several_nodes_give_the_same_run_again_and_serve_what_is_not_mirrored() {
+    let run = |failures: u8| {
+        let mut cluster = mirrored("measured", 3, "");
+        cluster.volumes.failures_to_tolerate = failures;
+        let mut engine = Simulated::new(&cluster, 1).unwrap();
+        engine.prepare(&random(4096, 1.0, 1), Fill::Random, &mut Silent).unwrap();
+        let measured = engine.run(&job(random(16_384, 0.6, 4), 40), &mut Silent).unwrap();
+        assert_eq!(measured.total().errors, 0, "{:?}", measured.notes);
+        (engine.trace(), measured.reads, measured.writes)
+    };
+    assert_eq!(run(2), run(2));
+    assert!(run(0).2.operations > 0);
 }
 
 #[test]

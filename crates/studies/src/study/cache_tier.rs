@@ -1,8 +1,6 @@
 //! What the cache drive does: NAND and Optane write buffers under a curve of 70 % reads, 32 KiB, random.
 //!
-//! The published cluster: four nodes, eight cache drives, every write on two of them, 9.6 TB of data on 64 disks. The model is one of the eight disk groups:
-//! it gets an eighth of the reads and, as each write is made twice, a quarter of the writes. What is shown is the cluster: reads times eight,
-//! writes times four. Device rates and buffer fill are those of the one group.
+//! The cluster, and the two ways in which it is modelled: `cache_tier_model`.
 //!
 //! ```text
 //! fill all disks ─► rest ─► as fast as it goes, buffer empty (the published maximum) ─► 10 % ... 100 % of that
@@ -13,35 +11,22 @@
 //! reach, after the same history; the buffer goes on from step to step.
 //! Never: puts into the model what the study found, but for the figures of the drives and the rules.
 
+use super::cache_tier_model::{Model, Tier};
 use super::follow::Follow;
 use super::labels::{label, labels, published};
 use super::options::Options;
-use crate::model::cluster::{Cluster, Cost, Destage, DriveUse, GroupModel, Namespace, Network, NodeModel, RulesName, Scale, Volumes};
+use crate::model::cluster::RulesName;
 use crate::simulated::Simulated;
 use lab::LabError;
 use lab::engine::{Engine, Fill, Job};
-use lab::measure::Second;
 use lab::results::{Measured, Published};
-use lab::workload::{Access, Arrivals, Skew, Workload};
 use std::time::Duration;
 
-/// Disk groups of the published cluster.
-const GROUPS: f64 = 8.0;
-/// Copies of each block.
-const COPIES: f64 = 2.0;
-/// Shares of reads and writes at the client.
-const READS: f64 = 0.7;
-/// Data of a group, in GiB: 9.6 TB, twice, over eight groups.
-const DATA_GIB: f64 = 9.6e12 * COPIES / GROUPS / 1_073_741_824.0;
-const DISKS: usize = 8;
-/// Outstanding on each of the eight disks that a group has its part of (64 disks of 16 threads, over eight groups).
+/// Outstanding on each of the 64 disks.
 const DEPTH: f64 = 16.0;
 /// The same for the sustainable load: what this publisher has outstanding on a disk where it says it. The cache drive is as busy with it as with 16; more
 /// would only wait in line, and its latency at the maximum would be that line's length.
 const STEADY_DEPTH: f64 = 4.0;
-const BYTES: u32 = 32 << 10;
-/// Scale of rates: one operation outstanding on a disk is [`STEADY_DEPTH`]. A larger scale would have more of them than it means.
-const RATE: f64 = STEADY_DEPTH;
 /// Virtual seconds at a scale of sizes of 100: as fast as it goes, and a step of the curve.
 const MAXIMUM_S: f64 = 2.5;
 const STEP_S: f64 = 18.0;
@@ -51,7 +36,7 @@ const SUSTAINED_S: f64 = 18.0;
 const DELIVERED: f64 = 0.95;
 
 /// The write buffers that are compared.
-const TIERS: [(&str, &str, f64); 2] = [("NAND", "sas-nand-800", 600e9), ("Optane", "optane-p5800x-400-study", 399e9)];
+const TIERS: [Tier; 2] = [("NAND", "sas-nand-800", 600e9), ("Optane", "optane-p5800x-400-study", 399e9)];
 /// What the loads of a series are parts of: what is reached with an empty write buffer, or for good.
 const EMPTY: &str = "empty buffer";
 /// See [`EMPTY`].
@@ -70,75 +55,17 @@ const SUSTAINED_STEPS: [u32; 8] = [50, 60, 70, 80, 90, 95, 98, 100];
 const JUMP: f64 = lab::report::analysis::KNEE_GROWTH;
 const RULES: [(&str, RulesName); 2] = [("published", RulesName::Stepped), ("smooth", RulesName::Smooth)];
 
-/// One of the published groups.
-fn cluster(tier: (&str, &str, f64), rules: RulesName, options: &Options) -> Cluster {
-    let scale = Scale { rate: options.rate.unwrap_or(RATE), size: options.size.unwrap_or(200.0) };
-    let gib = |bytes: f64| bytes / 1_073_741_824.0;
-    let capacity = 7;
-    let mut drives = vec![DriveUse { name: "cache".into(), model: tier.1.into(), used: 1.0 }];
-    drives.extend((0..capacity).map(|n| DriveUse { name: format!("capacity{n}"), model: "sas-nand-3840".into(), used: 0.8 }));
-    let group = GroupModel {
-        cache: Namespace { drive: "cache".into(), gib: gib(tier.2), count: 1 },
-        capacity: (0..capacity).map(|n| Namespace { drive: format!("capacity{n}"), gib: 1_000.0, count: 1 }).collect(),
-        shards: 4,
-    };
-    Cluster {
-        name: format!("one group of eight, {} write buffer", tier.0),
-        scale,
-        nodes: vec![NodeModel { cores: 4, core_cost: Cost::Free, drives, groups: vec![group] }],
-        network: Network { round_trip_us: 60.0, gbit_per_s: 100.0 },
-        volumes: Volumes { count: DISKS, gib: DATA_GIB / DISKS as f64, stripes: 0 },
-        destage: Destage { rules, ..Destage::default() },
-    }
-}
-
-/// The load of the group when the cluster's clients ask for `iops` (`None`: as fast as it goes) with `depth` operations outstanding on a disk.
-fn workload(iops: Option<f64>, depth: f64, rate: f64) -> Workload {
-    let (reads, writes) = (READS / GROUPS, (1.0 - READS) * COPIES / GROUPS);
-    let depth = (depth / rate).round().max(1.0) as u32;
-    let mut w = Workload::simple("70/30 32 KiB random", BYTES, reads / (reads + writes), Access::Random { skew: Skew::Uniform }, depth);
-    if let Some(iops) = iops {
-        w.arrivals = Arrivals::Limited { iops: iops * (reads + writes) };
-    }
-    w
-}
-
-/// What the clients of the cluster see of what the group did.
-fn of_cluster(mut m: Measured, iops: Option<f64>, depth: f64) -> Measured {
-    let (reads, writes) = (GROUPS, GROUPS / COPIES);
-    let times = |n: &mut u64, by: f64| *n = (*n as f64 * by).round() as u64;
-    for (figures, by) in [(&mut m.reads, reads), (&mut m.writes, writes)] {
-        for n in [&mut figures.operations, &mut figures.bytes, &mut figures.errors] {
-            times(n, by);
-        }
-    }
-    for Second { reads: r, writes: w, read_bytes, written_bytes, .. } in &mut m.seconds {
-        times(r, reads);
-        times(read_bytes, reads);
-        times(w, writes);
-        times(written_bytes, writes);
-    }
-    m.workload.streams[0].reads = READS;
-    m.workload.depth = depth as u32;
-    m.workload.arrivals = iops.map_or(Arrivals::Closed, |iops| Arrivals::Limited { iops });
-    m.notes.push(
-        "One of eight disk groups is simulated; reads shown are eight times, writes (made on two groups) four times its own. Buffer fill and device rates are those of one group, with the scale of rates undone."
-            .into(),
-    );
-    m.notes.push("A write is answered by one copy here; in the cluster it waits for the slower of two.".into());
-    m
-}
-
 /// Runs the study.
 pub fn run(options: &Options, follow: &mut dyn Follow) -> Result<Vec<Measured>, LabError> {
-    let mut all = Vec::new();
+    let (model, mut all) = (Model::of(options), Vec::new());
     for tier in TIERS {
         // The published rules come first: what they reach is what both are measured with.
         let mut bases = None;
         for (rules_name, rules) in RULES {
             follow.begins(&format!("{} write buffer, {rules_name} rules", tier.0));
             let mut series = Series {
-                engine: Simulated::new(&cluster(tier, rules, options), options.seed)?,
+                engine: Simulated::new(&model.cluster(tier, rules, options), options.seed)?,
+                model,
                 options,
                 labels: vec![("cache", tier.0), ("rules", rules_name)],
                 done: &mut all,
@@ -158,6 +85,7 @@ struct Bases {
 
 struct Series<'a> {
     engine: Simulated,
+    model: Model,
     options: &'a Options,
     labels: Vec<(&'static str, &'static str)>,
     done: &'a mut Vec<Measured>,
@@ -166,9 +94,7 @@ struct Series<'a> {
 impl Series<'_> {
     /// `bases`: of the series that this one is compared with; `None`: this one finds them.
     fn run(&mut self, bases: Option<Bases>, follow: &mut dyn Follow) -> Result<Bases, LabError> {
-        let rate = self.engine.cluster().scale.rate;
-        self.engine.prepare(&workload(None, DEPTH, rate), Fill::Zero, follow)?;
-        self.engine.rest(60);
+        self.fill(follow)?;
         let reached = self.case((EMPTY, MAXIMUM), None, DEPTH, MAXIMUM_S, follow)?;
         let empty = bases.map_or(reached, |b| b.empty);
         for percent in EMPTY_STEPS {
@@ -183,6 +109,13 @@ impl Series<'_> {
         Ok(Bases { empty, sustained })
     }
 
+    /// All disks hold data, on capacity.
+    fn fill(&mut self, follow: &mut dyn Follow) -> Result<(), LabError> {
+        let load = self.model.workload(None, DEPTH, self.engine.cluster().scale.rate);
+        self.engine.prepare(&load, Fill::Zero, follow)?;
+        self.engine.rest(60)
+    }
+
     /// One step, (base, load); gives the cluster's operations a second.
     fn case(
         &mut self,
@@ -194,14 +127,14 @@ impl Series<'_> {
     ) -> Result<f64, LabError> {
         let scale = self.engine.cluster().scale;
         let seconds = seconds * self.options.time * 100.0 / scale.size;
-        let workload = workload(iops, depth, scale.rate);
+        let workload = self.model.workload(iops, depth, scale.rate);
         let job = Job {
             workload,
             warm_up: Duration::from_secs_f64(seconds / 6.0),
             measure: Duration::from_secs_f64(seconds * 5.0 / 6.0),
             seed: self.options.seed,
         };
-        let mut measured = of_cluster(self.engine.run(&job, follow)?, iops, depth);
+        let mut measured = self.model.of_cluster(self.engine.run(&job, follow)?, iops, depth);
         measured.labels = labels(&self.labels);
         measured.labels.extend(labels(&[("base", base), ("load", load)]));
         if let Some(iops) = iops {

@@ -1,7 +1,10 @@
 //! The study at a tiny scale.
 
+use super::super::cache_tier_model::{BYTES, NODES, READS};
 use super::*;
 use lab::engine::Watch;
+use lab::measure::Second;
+use lab::workload::Arrivals;
 
 /// Follows without a word.
 pub struct Quiet;
@@ -22,7 +25,7 @@ impl Follow for Quiet {
 
 #[test]
 fn the_load_of_a_group_is_the_clusters_load_with_each_write_made_twice() {
-    let w = workload(Some(100_000.0), DEPTH, 1.0);
+    let w = Model::OneGroup.workload(Some(100_000.0), DEPTH, 1.0);
     let Arrivals::Limited { iops } = w.arrivals else { panic!("a limit was asked for") };
     let (reads, writes) = (iops * w.streams[0].reads, iops * (1.0 - w.streams[0].reads));
     assert!((reads - 70_000.0 / 8.0).abs() < 1.0 && (writes - 30_000.0 / 4.0).abs() < 1.0, "{reads} {writes}");
@@ -31,7 +34,7 @@ fn the_load_of_a_group_is_the_clusters_load_with_each_write_made_twice() {
 #[test]
 fn a_quick_study_has_the_published_order_and_keeps_every_case() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { real: None, rate: Some(16.0), size: Some(200.0), time: 0.1, seed: 1 };
+    let options = Options { rate: Some(16.0), size: Some(200.0), time: 0.1, ..Options::default() };
     let study = super::super::find("cache-tier").unwrap();
     let folder = super::super::start(study, &options, dir.path(), vec!["test".into()], &mut Quiet).unwrap();
     let (record, cases) = (folder.record().unwrap(), folder.cases().unwrap());
@@ -43,7 +46,7 @@ fn a_quick_study_has_the_published_order_and_keeps_every_case() {
         let asked = |rules| requested(find(&cases, "NAND", rules, (base, load)).unwrap()).unwrap();
         assert!(asked("published") > 1000.0 && asked("published") == asked("smooth"), "{base}, {load}");
     }
-    assert_eq!(workload(None, STEADY_DEPTH, RATE).depth, 1, "the scale leaves something of the smaller depth");
+    assert_eq!(Model::OneGroup.workload(None, STEADY_DEPTH, 4.0).depth, 1, "the scale leaves something of the smaller depth");
     let max = |cache| find(&cases, cache, "published", (EMPTY, MAXIMUM)).unwrap().iops();
     let (nand, optane) = (max("NAND"), max("Optane"));
     assert!((230e3..340e3).contains(&nand) && (370e3..480e3).contains(&optane), "{nand} and {optane}");
@@ -56,6 +59,43 @@ fn a_quick_study_has_the_published_order_and_keeps_every_case() {
     assert!(record.verdict[0].starts_with("Short: each case had 10.0 % of the study's own time"), "{:?}", record.verdict);
     assert!(record.verdict.iter().any(|v| v.contains("published: 305,000 and 450,000")), "{:?}", record.verdict);
     assert!(!record.published.is_empty());
+}
+
+#[test]
+fn another_number_of_nodes_is_refused_and_so_is_another_study_with_nodes() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, nodes) in [("cache-tier", 3), ("namespaces", 4)] {
+        let options = Options { nodes: Some(nodes), ..Options::default() };
+        let study = super::super::find(name).unwrap();
+        let error = super::super::start(study, &options, dir.path(), vec!["test".into()], &mut Quiet).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains("--nodes") && error.contains("cache-tier with 4"), "{error}");
+    }
+    assert!(Options { nodes: Some(4), ..Options::default() }.to_toml("cache-tier").contains("\nnodes = 4\n[scale]"));
+}
+
+/// Both drives on four nodes, as fast as they go from an empty buffer, and a light load. With a fortieth of the data, so that it takes seconds.
+#[test]
+fn four_nodes_have_the_published_order() {
+    let options = Options { nodes: Some(NODES), rate: Some(64.0), size: Some(50.0), time: 0.1, ..Options::default() };
+    let mut max = Vec::new();
+    for tier in TIERS {
+        let mut cluster = Model::FourNodes.cluster(tier, RulesName::Stepped, &options);
+        cluster.volumes.gib /= 40.0;
+        let (engine, mut done) = (Simulated::new(&cluster, 1).unwrap(), Vec::new());
+        let mut series = Series { engine, model: Model::FourNodes, options: &options, labels: vec![], done: &mut done };
+        series.engine.prepare(&Model::FourNodes.workload(None, DEPTH, 64.0), Fill::Zero, &mut Quiet).unwrap();
+        series.engine.rest(20).unwrap();
+        max.push(series.case((EMPTY, MAXIMUM), None, DEPTH, MAXIMUM_S, &mut Quiet).unwrap());
+        let light = series.case((EMPTY, "10 %"), Some(30_000.0), DEPTH, MAXIMUM_S, &mut Quiet).unwrap();
+        assert!((light / 30_000.0 - 1.0).abs() < 0.05, "{light}");
+        for m in &done {
+            assert_eq!(m.total().errors, 0, "{:?}", m.notes);
+            assert!(m.notes.iter().any(|n| n.contains("four nodes of two groups")), "{:?}", m.notes);
+            assert!((m.reads.operations as f64 / m.total().operations as f64 - 0.7).abs() < 0.05);
+        }
+    }
+    let [nand, optane] = max[..] else { panic!("two drives") };
+    assert!((1.2..1.8).contains(&(optane / nand)), "{optane} and {nand}");
 }
 
 /// A step of a series with these operations a second, of those asked for, and this latency.
@@ -71,7 +111,7 @@ fn case(cache: &str, rules: &str, (base, load): (&str, &str), asked: f64, iops: 
     }
     Measured {
         engine: "simulated".into(),
-        workload: workload(None, DEPTH, 1.0),
+        workload: Model::OneGroup.workload(None, DEPTH, 1.0),
         labels: list,
         disks: Vec::new(),
         began_unix_s: 0,

@@ -82,7 +82,7 @@ impl Fixture {
                 groups: vec![group; self.groups],
             }],
             network: Network::default(),
-            volumes: Volumes { count: self.volumes.0, gib: self.volumes.1, stripes: 0 },
+            volumes: Volumes { count: self.volumes.0, gib: self.volumes.1, stripes: 0, failures_to_tolerate: 0 },
             destage: Destage::default(),
         }
     }
@@ -102,7 +102,7 @@ impl Fixture {
         let time = self.pace * options.time * self.scale.1 / cluster.scale.size;
         let mut engine = Simulated::new(&cluster, options.seed)?;
         engine.prepare(&loads[0], Fill::Random, follow)?;
-        engine.rest(30);
+        engine.rest(30)?;
         let mut all = Vec::new();
         for load in loads {
             let mut scaled = load.clone();
@@ -122,7 +122,7 @@ impl Fixture {
             measured.labels.push(("load".into(), load.name.clone()));
             follow.case(&measured)?;
             all.push(measured);
-            engine.rest(if reads_only { 0 } else { 30 });
+            engine.rest(if reads_only { 0 } else { 30 })?;
         }
         Ok(all)
     }

@@ -6,6 +6,7 @@
 //! Never: fits a model so that a study comes out right.
 
 pub mod cache_tier;
+mod cache_tier_model;
 pub mod fixture;
 mod follow;
 mod labels;
@@ -43,6 +44,8 @@ pub struct Study {
     run: fn(&Options, &mut dyn Follow) -> Result<Vec<Measured>, LabError>,
     verdict: fn(&[Measured]) -> Vec<String>,
     figures: fn() -> Vec<Published>,
+    /// So many nodes it can model, beside what it models usually.
+    nodes: Option<usize>,
     /// On files of this machine, where that shows something.
     real: Option<OnFiles>,
 }
@@ -67,6 +70,7 @@ pub const ALL: [Study; 4] = [
         run: cache_tier::run,
         verdict: cache_tier::verdict,
         figures: cache_tier::figures,
+        nodes: Some(cache_tier_model::NODES),
         real: None,
     },
     Study {
@@ -76,6 +80,7 @@ pub const ALL: [Study; 4] = [
         run: namespaces::run,
         verdict: namespaces::verdict,
         figures: namespaces::figures,
+        nodes: None,
         real: Some(OnFiles { admit: namespaces_real::admit, run: namespaces_real::run }),
     },
     Study {
@@ -85,6 +90,7 @@ pub const ALL: [Study; 4] = [
         run: one_drive::run,
         verdict: one_drive::verdict,
         figures: one_drive::figures,
+        nodes: None,
         real: None,
     },
     Study {
@@ -94,6 +100,7 @@ pub const ALL: [Study; 4] = [
         run: transport::run,
         verdict: transport::verdict,
         figures: transport::figures,
+        nodes: None,
         real: Some(OnFiles { admit: transport::admit, run: transport::on_files }),
     },
 ];
@@ -167,6 +174,12 @@ fn short(options: &Options) -> Option<String> {
 impl Study {
     /// Runs it on what the options say, and gives its sentences.
     fn runner<'a>(&'a self, options: &'a Options) -> Result<Runner<'a>, LabError> {
+        if options.nodes.is_some() && options.nodes != self.nodes {
+            let there = |s: &Study| Some(format!("{} with {}", s.name, s.nodes?));
+            let there = ALL.iter().filter_map(there).collect::<Vec<_>>().join(", ");
+            let problem = format!("it has no model of so many nodes: leave --nodes out (studies with it: {there})");
+            return Err(LabError::Workload { place: self.name.into(), problem });
+        }
         match (&options.real, &self.real) {
             (None, _) => Ok(Box::new(|follow| Ok((self.verdict)(&(self.run)(options, follow)?)))),
             (Some(real), Some(on_files)) => {

@@ -5,7 +5,7 @@ use super::*;
 
 #[test]
 fn one_capacity_namespace_is_as_good_as_seven_and_a_core_for_a_group_is_less() {
-    let options = Options { real: None, rate: Some(16.0), size: Some(80.0), time: 0.2, seed: 1 };
+    let options = Options { rate: Some(16.0), size: Some(80.0), time: 0.2, ..Options::default() };
     let reads = &loads()[..1];
     let mut cases = Vec::new();
     for (layout, capacity, gib, design) in

@@ -10,6 +10,8 @@ use lab::LabError;
 pub struct Options {
     /// On files of this machine instead of modelled hardware.
     pub real: Option<Real>,
+    /// A model of so many nodes with mirrors, instead of the study's usual one.
+    pub nodes: Option<usize>,
     /// Scale of rates: see `model::cluster::Scale`; `None`: the study's own.
     pub rate: Option<f64>,
     /// Scale of sizes.
@@ -22,7 +24,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { real: None, rate: None, size: None, time: 1.0, seed: 1 }
+        Options { real: None, nodes: None, rate: None, size: None, time: 1.0, seed: 1 }
     }
 }
 
@@ -47,8 +49,9 @@ impl Options {
             );
         }
         let scale = |x: Option<f64>| x.map_or("\"the study's own\"".into(), |x| x.to_string());
+        let nodes = self.nodes.map_or(String::new(), |n| format!("nodes = {n}\n"));
         format!(
-            "study = \"{study}\"\nseed = {}\ntime = {}\n[scale]\nrate = {}\nsize = {}\n",
+            "study = \"{study}\"\nseed = {}\ntime = {}\n{nodes}[scale]\nrate = {}\nsize = {}\n",
             self.seed,
             self.time,
             scale(self.rate),

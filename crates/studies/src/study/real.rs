@@ -162,7 +162,7 @@ impl Making<'_> {
                 devices.push(made.file(&format!("capacity{n}"), bytes)?);
             }
             let file = |d: &Device| DeviceRecord::File { path: d.name().to_owned(), bytes: d.bytes() };
-            let group = records::group(group_id(g), format!("fixture-{at}-{g}"), cut.shards, devices.iter().map(file).collect());
+            let group = records::group((group_id(g), 0, format!("fixture-{at}-{g}")), cut.shards, devices.iter().map(file).collect());
             records::write(node, Transaction::new().create(&group));
             self.devices.insert(group.id, devices);
             self.format_group(&group)?;
@@ -172,8 +172,8 @@ impl Making<'_> {
             let names = (VolumeId::from_bytes(id(4, at, v, 0)), ObjectId::from_bytes(id(2, at, v, 0)), format!("volume-{at}-{v}"));
             namespaces.insert(v as u32 + 1, NamespaceDesired { volume: names.0, hosts: Visibility::All, ana: nvmf::Ana::default() });
             let on = (0..cut.capacity).map(|mirror| ((v + mirror) % cut.capacity) as u8).collect();
-            let component_id = |mirror| ComponentId::from_bytes(id(3, at, v, mirror));
-            let (volume, object) = records::volume(names, sizes.volume, (group_id(v % cut.groups), on), component_id);
+            let component_id = |mirror, _| ComponentId::from_bytes(id(3, at, v, mirror));
+            let (volume, object) = records::volume(names, sizes.volume, &[(0, group_id(v % cut.groups), on)], component_id);
             node.write_volume(&volume, &object).expect("nobody else writes");
         }
         Ok(SubsystemDesired {
