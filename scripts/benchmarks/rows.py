@@ -23,7 +23,7 @@ class Row:
     reference: str
     goal: float  # of the ratio ours / theirs; of the value for rows without a peer; 0: none is set
     load: Load = None
-    figure: str = "iops"  # what is compared: "iops", "p99_9_us"
+    figure: str = "iops"  # what is compared: "iops", "us" (mean), "p99_9_us", "iops_a_core"
     unit: str = "IOPS"
     at_most: bool = False  # the goal is an upper bound
 
@@ -49,6 +49,8 @@ KINDS = {
     "forward-disk": "The same over TLS with the volume on the disk: durable writes, reads of the disk",
     "mirror": "Two copies on two nodes, TLS between them, beside SPDK's RAID-1 of a malloc device and one over NVMe/TCP in one process; RAM-backed",
     "mirror-plain": "Two copies on two nodes beside one copy, plain links; RAM-backed",
+    "ceph": "Two copies on two nodes, TLS between them, beside Ceph with two OSDs and two copies; RAM-backed",
+    "ceph-disk": "The same with both sides on the disk",
     "idle": "Processor time at rest",
     "memory": "Resident memory",
     "growth": "The write buffer as it grows",
@@ -65,6 +67,7 @@ _WORK = [("4 KiB random read, depth 1", Load(1, 4 * KIB, 1.0), 0.95),
          ("256 KiB write, depth 8", Load(8, 256 * KIB, 0.0, random=False), 1.0)]
 _SPDK = "SPDK, malloc device"
 _WRITE = "fio, io_uring, O_DIRECT and O_DSYNC, a file on the same disk"
+_CEPH = {"ceph": "BlueStore on files in memory", "ceph-disk": "BlueStore on files of the same disk"}
 _READ = "fio, io_uring, O_DIRECT, a file on the same file system"
 
 ROWS = [
@@ -87,6 +90,11 @@ ROWS = [
     *(Row(f"4 KiB random {what}, depth {depth}, two copies", kind, "SPDK, RAID-1" if kind == "mirror" else "the same nodes, one copy",
           {1: 1 / 1.25, 32: 0.9}[depth] if kind == "mirror" and what == "write" else 0, Load(depth, 4 * KIB, reads))
       for kind in ("mirror", "mirror-plain") for what, reads in (("write", 0.0), ("read", 1.0)) for depth in (1, 32)),
+    # For the same processor time 30 times as much as Ceph; at depth 1 a fifteenth of its latency.
+    *(Row(f"4 KiB random {what}, depth {depth}{figure}", kind, f"Ceph, {_CEPH[kind]}", goal, Load(depth, 4 * KIB, reads), key, unit, key == "us")
+      for kind in ("ceph", "ceph-disk") for what, reads in (("write", 0.0), ("read", 1.0)) for depth in (1, 32)
+      for figure, key, unit, goal in (("", "iops", "IOPS", 0), (", mean latency", "us", "us", 1 / 15 if depth == 1 else 0),
+                                      (", IOPS a core", "iops_a_core", "IOPS", 30))),
     Row("idle, 32 hosts connected", "idle", "", 1.0, unit="% of a core", at_most=True),
     Row("1 TiB, 20 % of the chunks (64 KiB) in use", "memory", "", 1.5, unit="GiB", at_most=True),
     Row("1 TiB, 20 % of the blocks (4 KiB) written at random", "memory", "", 1.5, unit="GiB", at_most=True),
