@@ -60,14 +60,26 @@ def tries(what):
 
 def fio(file, load, seconds):
     """fio on processor 1, io_uring with O_DIRECT; writes are O_DSYNC as well: durable when they are answered."""
+    where = ["--ioengine=io_uring", f"--filename={file}", f"--size={os.path.getsize(file)}", *(["--sync=dsync"] if load.reads == 0 else [])]
+    return _fio(["taskset", "-c", "1", "fio"], where, load, seconds, file)
+
+
+def fio_rbd(conf, pool, image, load, seconds, prepare=False):
+    """fio on an image of Ceph, through librbd; `prepare`: all of it is written first, and that is the sample."""
+    where = ["--ioengine=rbd", "--clientname=admin", f"--pool={pool}", f"--rbdname={image}"]
+    return _fio(["fio"], where, load, 0 if prepare else seconds, f"{pool}/{image}", {**os.environ, "CEPH_CONF": conf})
+
+
+def _fio(program, where, load, seconds, name, env=None):
+    """`seconds` 0: once from the first block to the last."""
     pattern = "rand" * load.random + ("read" if load.reads == 1 else "write")
-    command = ["taskset", "-c", "1", "fio", "--thread", "--name=bench", f"--filename={file}", f"--size={os.path.getsize(file)}", "--ioengine=io_uring",
-               "--direct=1", *(["--sync=dsync"] if load.reads == 0 else []), f"--rw={pattern}", f"--bs={load.size}",
-               f"--iodepth={load.depth}", "--randrepeat=0", f"--randseed={next(SEEDS)}", "--time_based", f"--ramp_time={round(WARM_UP_S * 1000)}ms", f"--runtime={round(seconds * 1000)}ms",
+    span = ["--time_based", f"--ramp_time={round(WARM_UP_S * 1000)}ms", f"--runtime={round(seconds * 1000)}ms"] if seconds else []
+    command = [*program, "--thread", "--name=bench", *where, "--direct=1", f"--rw={pattern}", f"--bs={load.size}", f"--iodepth={load.depth}",
+               "--randrepeat=0", f"--randseed={next(SEEDS)}", *span,
                "--lat_percentiles=1", "--clat_percentiles=0", "--percentile_list=99.9", "--output-format=json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=seconds + 120)
     if done.returncode:
-        raise Failed(f"fio failed on {file}:\n{done.stdout}\n{done.stderr}")
+        raise Failed(f"fio failed on {name}:\n{done.stdout}\n{done.stderr}")
     job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
     did = job["read" if load.reads == 1 else "write"]
     return {"iops": did["iops"], "us": did["lat_ns"]["mean"] / 1000, "p99_9_us": did["lat_ns"]["percentile"]["99.900000"] / 1000,

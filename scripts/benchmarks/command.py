@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-from . import Failed, beside_fio, beside_spdk, forward, host, mirrored, resync
+from . import Failed, beside_ceph, beside_fio, beside_spdk, forward, host, mirrored, resync
 from .report import PAIRS, Runs, text, write
 from .rows import KINDS, ROWS
 
@@ -62,7 +62,9 @@ def missing(o, kind):
         return "fio is not installed (apt install fio)"
     if kind == "idle" and not (beside / "basalt-client").exists():
         return f"no {beside}/basalt-client (cargo build --release -p lab)"
-    if kind.startswith(("forward", "mirror", "resync")) and forward.etcd_programs() is None:
+    if kind.startswith("ceph") and beside_ceph.lacks():
+        return f"{beside_ceph.lacks()} (apt install {beside_ceph.PACKAGES})"
+    if kind.startswith(("forward", "mirror", "resync", "ceph")) and forward.etcd_programs() is None:
         return "no etcd (apt install etcd-server etcd-client, or scripts/programs-for-tests etcd)"
     if kind == "growth" and not (beside / "examples/buffer_growth").exists():
         return f"no {beside}/examples/buffer_growth (cargo build --release -p store --example buffer_growth)"
@@ -82,13 +84,14 @@ def measure(o, rows, runs):
         return left_out
     measures = {"spdk": beside_spdk.targets, "digests": beside_spdk.targets, "cores": host.cores, "idle": host.idle, "memory": host.memory,
                 "growth": host.growth, "forward": forward.measure, "forward-plain": forward.measure, "forward-disk": forward.measure,
-                "mirror": mirrored.measure, "mirror-plain": mirrored.measure, "resync": resync.measure}
+                "mirror": mirrored.measure, "mirror-plain": mirrored.measure, "resync": resync.measure,
+                "ceph": beside_ceph.measure, "ceph-disk": beside_ceph.measure}
     for kind in KINDS:
         mine = [row for row in rows if row.kind == kind]
         why = missing(o, kind) if mine else None
-        if mine and why is None and kind in ("buffer", "sustained", "capacity", "forward-disk"):
+        if mine and why is None and kind in ("buffer", "sustained", "capacity", "forward-disk", "ceph", "ceph-disk"):
             try:
-                beside_fio.refuse_memory(o.dir)
+                beside_ceph.refuse_disk() if kind == "ceph" else beside_fio.refuse_memory(o.dir)
             except Failed as e:
                 why = str(e)
         if why:
@@ -116,7 +119,7 @@ def head(o):
                        f"Linux {platform.release()}",
             "load": "at the beginning " + ", ".join(f"{l:.2f}" for l in os.getloadavg()),
             "basalt": said([o.basalt, "--version"]), "spdk": said([f"{o.spdk}/build/bin/nvmf_tgt", "--version"]) if o.spdk else "none",
-            "fio": said(["fio", "--version"]),
+            "fio": said(["fio", "--version"]), "ceph": said(["ceph-osd", "--version"]),
             "disk": said(["findmnt", "-no", "SOURCE,FSTYPE", "--target", o.dir]),
             "rounds": f"{o.rounds} of {o.seconds} s", "command": " ".join(sys.argv)}
 

@@ -41,10 +41,14 @@ class Node(Basalt):
     def prepare(self):
         """Groups and volumes come when the cluster is there: until then the daemon begins anew."""
 
-    def serve_volume(self):
+    def make_files(self):
+        """On the disk, what the group lies in."""
         if self.disk:
             beside_fio.written(self.cache, GIB)
             beside_fio.written(self.capacity, GIB)
+
+    def serve_volume(self):
+        self.make_files()
         super().prepare()
 
     def asked(self, *words):
@@ -58,11 +62,12 @@ class Node(Basalt):
 
 
 @contextlib.contextmanager
-def cluster(o, plain, more="", disk=False):
-    """The owner of a volume, on the disk if `disk` says so, and another node. `more`: of the section [cluster] of both."""
+def cluster(o, plain, more="", disk=()):
+    """The owner of a volume, and another node. `more`: of the section [cluster] of both; `disk`: names of those with their groups on the disk."""
     apart = (os.cpu_count() or 1) >= APART_MIN
     every = f"0-{(os.cpu_count() or 1) - 1}"
-    with Node(o, "owner", "0" if apart else every, plain, more, disk) as owner, Node(o, "other", "1" if apart else every, plain, more) as other:
+    with (Node(o, "owner", "0" if apart else every, plain, more, "owner" in disk) as owner,
+          Node(o, "other", "1" if apart else every, plain, more, "other" in disk) as other):
         owner.admin("cluster", "create", "--address", "127.0.0.1:0")
         wait_for(owner.is_formed, "no cluster was made", process=owner.process)
         token = owner.asked("node", "invite").strip()
@@ -78,7 +83,7 @@ def measure(o, rows, runs):
     plain = rows[0].kind == "forward-plain"
     apart = (os.cpu_count() or 1) >= APART_MIN
     run = dict(processors="2", spin=True) if apart else dict(processors=f"0-{(os.cpu_count() or 1) - 1}", spin=False)
-    with cluster(o, plain, disk=rows[0].kind == "forward-disk") as nodes:
+    with cluster(o, plain, disk=["owner"] * (rows[0].kind == "forward-disk")) as nodes:
         owner, other = nodes
         clients.lab(o.basalt, [owner.address()], rows[0].load, 0.5, owner.dir, prepare=True, **run)
         # Until the link is there for hosts, the path through the other node does not work.

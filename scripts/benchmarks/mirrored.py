@@ -28,7 +28,8 @@ class SpdkMirror(Spdk):
 
 def make_mirror(owner, other):
     """Beside the owner's volume of one copy, namespace 1, one with two copies that the same node owns, namespace 2."""
-    other.admin("group", "create", "other", "--shards", "1", "--cache", "memory:1GiB:populated", "--capacity", "memory:1GiB:populated")
+    other.make_files()
+    other.admin("group", "create", "other", "--shards", "1", "--cache", other.cache, "--capacity", other.capacity)
     owner.admin("policy", "create", "two", "--failures-to-tolerate", "1")
     # Until the other node has said what it has, there is no room for a second copy.
     wait_for(lambda: owner.tries("volume", "create", "both", "--size", owner.volume, "--policy", "two"), "a volume with two copies cannot be made")

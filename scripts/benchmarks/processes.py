@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 from . import Failed
@@ -40,6 +41,56 @@ def resident_bytes(pid):
         return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def end(process):
+    """Ends a process, stopped or not, and waits for it."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGCONT)
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+class Watch:
+    """`with Watch(pids, seconds) as watch:` looks at the processor time of processes while a load runs on them. `cores()` is what each took in those
+    `seconds` in which all of them together took most, so that the time in which a client starts and ends is not counted as rest."""
+
+    every = 0.05
+
+    def __init__(self, pids, seconds):
+        self.pids, self.seconds, self.samples = pids, seconds, []
+        self.done, self.thread = threading.Event(), threading.Thread(target=self._look)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.done.set()
+        self.thread.join()
+
+    def _look(self):
+        over = False
+        while not over:
+            over = self.done.wait(self.every)
+            self.samples.append((time.monotonic(), [processor_seconds(pid) for pid in self.pids]))
+
+    def cores(self):
+        best, last = None, 0
+        for now, spent in self.samples:
+            while last + 1 < len(self.samples) and now - self.samples[last + 1][0] >= self.seconds:
+                last += 1
+            then, before = self.samples[last]
+            if now - then >= self.seconds:
+                shares = [(s - b) / (now - then) for s, b in zip(spent, before)]
+                best = shares if best is None or sum(shares) > sum(best) else best
+        if best is None:
+            raise Failed(f"the load did not run for {self.seconds} s")
+        return best
+
+
 class Target:
     """A process with a folder of its own that goes when it is stopped. `with` stops it."""
 
@@ -59,14 +110,8 @@ class Target:
         self.stop()
 
     def stop(self):
-        if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(signal.SIGCONT)
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(60)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        if self.process is not None:
+            end(self.process)
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def frozen(self):

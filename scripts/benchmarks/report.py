@@ -8,7 +8,8 @@ from .rows import KINDS
 PAIRS = {"spdk": ("basalt", "spdk"), "digests": ("basalt", "spdk"), "buffer": ("basalt", "fio"), "sustained": ("basalt", "fio"),
          "capacity": ("basalt", "fio"), "cores": ("two cores", "one core"), "forward": ("forwarded", "local"),
          "forward-plain": ("forwarded", "local"), "forward-disk": ("forwarded", "local"),
-         "mirror": ("two copies", "spdk"), "mirror-plain": ("two copies", "one copy"), "clients": ("basalt lab", "spdk_nvme_perf")}
+         "mirror": ("two copies", "spdk"), "mirror-plain": ("two copies", "one copy"),
+         "ceph": ("basalt", "ceph"), "ceph-disk": ("basalt", "ceph"), "clients": ("basalt lab", "spdk_nvme_perf")}
 
 
 TITLES = {**KINDS, "clients": "The lab's NVMe/TCP client beside spdk_nvme_perf, both against SPDK's target"}
@@ -21,9 +22,13 @@ class Runs:
         self.pairs = pairs  # these two for every row, instead of what its kind says
         self.samples = {}  # row -> who -> [sample]
         self.values = {}  # row -> (value, note, details)
+        self.said = None  # the sample that was printed last: rows that look at one load share it
 
     def add(self, round_no, row, who, sample):
         self.samples.setdefault(row, {}).setdefault(who, []).append(sample)
+        if sample is self.said:
+            return
+        self.said = sample
         more = f" {sample['p99_9_us']:9.0f} us p99.9" if sample.get("p99_9_us") is not None else ""
         print(f"round {round_no + 1}  {who:14}  {row.work:46} {sample['iops']:12,.0f} IOPS {sample['us']:9.1f} us{more}"
               f"{'  ERRORS' if sample['errors'] else ''}", flush=True)
@@ -34,7 +39,7 @@ class Runs:
         print(f"{row.work}: {value:.3g} {row.unit}; {note}", flush=True)
 
     def errors_of_ours(self):
-        return any(s["errors"] for by in self.samples.values() for who, all in by.items() if who not in ("spdk", "fio", "spdk_nvme_perf")
+        return any(s["errors"] for by in self.samples.values() for who, all in by.items() if who not in ("spdk", "fio", "ceph", "spdk_nvme_perf")
                    for s in all)
 
     def rows(self):
@@ -55,6 +60,11 @@ class Runs:
                 "ratio": ratio, "ratio_min": pairs[0], "ratio_max": pairs[-1], "rounds": len(pairs), "reached": goal, "samples": by}
 
 
+def ratio(value):
+    """Two decimals; small ones have two digits that count."""
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
+
+
 def verdict(row):
     return {None: "-", True: "yes", False: "no"}[row["reached"]]
 
@@ -68,10 +78,10 @@ def text(rows):
             kind = row["kind"]
             lines.append(f"\n{TITLES[kind]}")
             if "ratio" in row:
-                lines.append(f"{'':48} {row['names'][0]:>14} {row['names'][1]:>14} {'ratio':>7} {'of rounds':>15} {'goal':>12} reached")
+                lines.append(f"{'':48} {row['names'][0]:>14} {row['names'][1]:>14} {'ratio':>7} {'of rounds':>15} {'goal':>16} reached")
         if "ratio" in row:
-            lines.append(f"{row['work']:48} {row['ours']:14,.0f} {row['theirs']:14,.0f} {row['ratio']:7.2f} {row['ratio_min']:7.2f} "
-                         f"{row['ratio_max']:7.2f} {row['goal']:>12} {verdict(row)}")
+            lines.append(f"{row['work']:48} {row['ours']:14,.0f} {row['theirs']:14,.0f} {ratio(row['ratio']):>7} {ratio(row['ratio_min']):>7} "
+                         f"{ratio(row['ratio_max']):>7} {row['goal']:>16} {verdict(row)}")
         else:
             lines.append(f"{row['work']:48} {row['value']:.3g} {row['unit']}, goal {row['goal']}, reached: {verdict(row)}; {row['note']}")
     return "\n".join(lines or ["nothing was measured"])
@@ -93,8 +103,8 @@ def markdown(head, rows, left_out):
                 lines += ["| what | measured | goal | reached | how |", "| --- | ---: | ---: | --- | --- |"]
         if "ratio" in row:
             unit = "" if row["unit"] == "IOPS" else f" {row['unit']}"
-            lines.append(f"| {row['work']} | {row['ours']:,.0f}{unit} | {row['theirs']:,.0f}{unit} | {row['ratio']:.2f} | "
-                         f"{row['ratio_min']:.2f} to {row['ratio_max']:.2f} | {row['goal']} | {verdict(row)} |")
+            lines.append(f"| {row['work']} | {row['ours']:,.0f}{unit} | {row['theirs']:,.0f}{unit} | {ratio(row['ratio'])} | "
+                         f"{ratio(row['ratio_min'])} to {ratio(row['ratio_max'])} | {row['goal']} | {verdict(row)} |")
         else:
             lines.append(f"| {row['work']} | {row['value']:.3g} {row['unit']} | {row['goal']} | {verdict(row)} | {row['note']} |")
     return "\n".join(lines) + "\n"

@@ -23,7 +23,7 @@ class Row:
     reference: str
     goal: float  # of the ratio ours / theirs; of the value for rows without a peer; 0: none is set
     load: Load = None
-    figure: str = "iops"  # what is compared: "iops", "p99_9_us"
+    figure: str = "iops"  # what is compared: "iops", "us" (mean), "p99_9_us", "iops_a_core"
     unit: str = "IOPS"
     at_most: bool = False  # the goal is an upper bound
 
@@ -50,6 +50,8 @@ KINDS = {
     "mirror": "Two copies on two nodes, TLS between them, beside SPDK's RAID-1 of a malloc device and one over NVMe/TCP in one process; RAM-backed",
     "mirror-plain": "Two copies on two nodes beside one copy, plain links; RAM-backed",
     "resync": "A volume with two copies, RAM-backed, at half of its highest rate: while one of them is made anew, over the same with the resync paused",
+    "ceph": "Two copies on two nodes, TLS between them, beside Ceph with two OSDs and two copies; RAM-backed",
+    "ceph-disk": "The same with both sides on the disk",
     "idle": "Processor time at rest",
     "memory": "Resident memory",
     "growth": "The write buffer as it grows",
@@ -66,6 +68,7 @@ _WORK = [("4 KiB random read, depth 1", Load(1, 4 * KIB, 1.0), 0.95),
          ("256 KiB write, depth 8", Load(8, 256 * KIB, 0.0, random=False), 1.0)]
 _SPDK = "SPDK, malloc device"
 _WRITE = "fio, io_uring, O_DIRECT and O_DSYNC, a file on the same disk"
+_CEPH = {"ceph": "BlueStore on files in memory", "ceph-disk": "BlueStore on files of the same disk"}
 _READ = "fio, io_uring, O_DIRECT, a file on the same file system"
 
 ROWS = [
@@ -91,6 +94,11 @@ ROWS = [
     # At the usual pace a resync is to cost at most a third of p99.
     *(Row(f"4 KiB random 70/30, depth 32, p99, resync {pace}", "resync", "the same, resync paused", goal, Load(32, 4 * KIB, 0.7), "p99_us", "times", True)
       for pace, goal in (("low", 4 / 3), ("normal", 4 / 3), ("high", 0))),
+    # For the same processor time 30 times as much as Ceph; at depth 1 a fifteenth of its latency.
+    *(Row(f"4 KiB random {what}, depth {depth}{figure}", kind, f"Ceph, {_CEPH[kind]}", goal, Load(depth, 4 * KIB, reads), key, unit, key == "us")
+      for kind in ("ceph", "ceph-disk") for what, reads in (("write", 0.0), ("read", 1.0)) for depth in (1, 32)
+      for figure, key, unit, goal in (("", "iops", "IOPS", 0), (", mean latency", "us", "us", 1 / 15 if depth == 1 else 0),
+                                      (", IOPS a core", "iops_a_core", "IOPS", 30))),
     Row("idle, 32 hosts connected", "idle", "", 1.0, unit="% of a core", at_most=True),
     Row("1 TiB, 20 % of the chunks (64 KiB) in use", "memory", "", 1.5, unit="GiB", at_most=True),
     Row("1 TiB, 20 % of the blocks (4 KiB) written at random", "memory", "", 1.5, unit="GiB", at_most=True),
