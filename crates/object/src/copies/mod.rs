@@ -228,8 +228,8 @@ struct Transfer {
     until: u64,
     /// What the blocks hold that are on their way.
     run: Option<SourceRun>,
-    /// When its turn came: since then it is counted in [`Copies::transfers`], or among the ranges of [`Background`].
-    begun: Option<Instant>,
+    /// Its turn has come: it is counted in [`Copies::transfers`], or among the ranges of [`Background`].
+    begun: bool,
     /// Of a resync.
     range: Option<RangeCopy>,
 }

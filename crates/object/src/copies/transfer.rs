@@ -44,7 +44,7 @@ impl Transfer {
         }
     }
     fn of(source: CopyRef, range: Option<RangeCopy>, blocks: core::ops::Range<u64>) -> Box<Self> {
-        Box::new(Self { order: None, source, at: blocks.start, end: blocks.end, until: blocks.end, run: None, begun: None, range })
+        Box::new(Self { order: None, source, at: blocks.start, end: blocks.end, until: blocks.end, run: None, begun: false, range })
     }
 }
 
@@ -177,7 +177,7 @@ impl<S: Blocks> Lanes<S> {
             let Some((id, serial)) = copies.queued.pop_front() else { break };
             moved = true;
             let Some(copied) = copies.get(id).filter(|c| c.serial == serial) else { continue };
-            copied.transfer.as_mut().expect("a range has it").begun = Some(rt.now());
+            copied.transfer.as_mut().expect("a range has it").begun = true;
             copies.transfers += 1;
             self.fetch(rt, id);
         }
@@ -202,7 +202,7 @@ impl<S: Blocks> Lanes<S> {
             moved = true;
             let copied = self.has_copies().part(id);
             copied.stage = CopiedStage::Waiting;
-            copied.transfer.as_mut().expect("a range has it").begun = Some(now);
+            copied.transfer.as_mut().expect("a range has it").begun = true;
             if hooks::seeded(SeededFault::RangeWithoutLock) {
                 self.begin_copied(rt, id);
             } else {
@@ -361,13 +361,13 @@ impl<S: Blocks> Lanes<S> {
         rt.wake(rt.core());
         if let Some(range) = transfer.range {
             let pace = copies.volumes.get(&part.volume).map_or(ResyncPace::Normal, |v| v.resync_pace);
-            if let Some(began) = transfer.begun {
-                copies.background.ended(pace, began, rt.now());
+            if transfer.begun {
+                copies.background.ended(pace, rt.now());
             }
             copies.stats.copied += u64::from(result.is_ok());
             return copies.says(part.volume, if result.is_ok() { Event::Copied(range) } else { Event::NotCopied(range) });
         }
-        copies.transfers -= usize::from(transfer.begun.is_some());
+        copies.transfers -= usize::from(transfer.begun);
         let MirrorLane { volume, mirror, lane, .. } = part.ordered_in();
         let Some(agreement) = copies.agreements.get_mut(&(volume, mirror, lane)).filter(|_| result.is_ok()) else { return };
         copies.stats.agreed += 1;
