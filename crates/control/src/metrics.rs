@@ -113,9 +113,8 @@ impl Control {
     pub fn metrics(&self) -> Result<String, Problem> {
         let stats = self.stats()?;
         let status = self.own_status()?;
-        // Each node says what it has: what others have is theirs to say.
-        let node_name = self.node_name();
-        let groups: Vec<api::Group> = self.groups()?.into_iter().filter(|g| g.node == node_name).collect();
+        // Each node says what it has: what others have is theirs to say. What is shown has the names of nodes that are shown.
+        let groups: Vec<api::Group> = self.groups()?.into_iter().filter(|g| g.node == status.node).collect();
         let mut page = Page::default();
         node(&mut page, &status);
         planes(&mut page, &stats);
@@ -125,7 +124,7 @@ impl Control {
                 store(&mut page, &group.name, figures);
             }
         }
-        let own = |v: &api::Volume| v.owner.as_ref().is_none_or(|owner| *owner == node_name);
+        let own = |v: &api::Volume| v.owner.as_ref().is_none_or(|owner| *owner == status.node);
         for volume in self.volumes()?.into_iter().filter(own) {
             let labels = [("volume", volume.name.as_str())];
             page.gauge("basalt_volume_size_bytes", "Size of a volume as hosts see it.", &labels, volume.bytes);

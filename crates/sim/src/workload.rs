@@ -204,7 +204,7 @@ impl Workload {
         if matches!(kind, OpKind::Reserve | OpKind::Report) {
             return self.begin_reservation(client, kind, now).into_iter().collect();
         }
-        let place = self.draw_place(kind);
+        let place = self.draw_place(client, kind);
         self.begin(client, kind, place, now).unwrap_or_default()
     }
 
@@ -237,8 +237,8 @@ impl Workload {
         OpKind::Read
     }
 
-    fn draw_place(&mut self, kind: OpKind) -> Place {
-        let volume = self.draw_volume();
+    fn draw_place(&mut self, client: usize, kind: OpKind) -> Place {
+        let volume = self.plan.clients.get(client).and_then(|client| client.volume).unwrap_or_else(|| self.draw_volume());
         // Where volumes get smaller, some commands go behind the end all the same.
         let beyond = self.operated && (self.rng.one_in(8) || self.volumes[volume].end == 0);
         let v = &self.volumes[volume];
@@ -326,7 +326,7 @@ impl Workload {
                 (Io::Write { offset, data: self.data(place.volume, &values), fua: kind == OpKind::WriteFua }, values)
             }
             OpKind::Trim => {
-                let other = Place { blocks: 1, ..self.draw_place(OpKind::Trim) };
+                let other = Place { blocks: 1, ..self.draw_place(client, OpKind::Trim) };
                 let free = !self.volumes[place.volume].pins.contains_key(&other.block);
                 let mut ranges = vec![(offset, len)];
                 if place.blocks == self.volumes[place.volume].end {

@@ -24,6 +24,7 @@ mod lab_agents;
 mod mirrors;
 mod nemesis;
 mod output;
+mod overload;
 mod pdu;
 mod reservations;
 mod resize;

@@ -12,28 +12,34 @@ use std::time::{Duration, Instant};
 const TAKEOVER_MAX: Duration = Duration::from_secs(10);
 
 /// A daemon that is alone, called so.
-fn alone(name: &str) -> Daemon {
-    let more = config(name) + "try_mirrors = true\n";
+fn alone(name: &str, more: &str) -> Daemon {
+    let more = config(name) + "try_mirrors = true\n" + more;
     Daemon::started(&Setup { subject: Subject::Faults, cores: 1, more: &more, ..USUAL })
 }
 
 /// Three nodes, `a` to `c`, with a group each, and a policy for two copies.
 fn cluster() -> [Daemon; 3] {
-    let (mut a, mut b, mut c) = (alone("a"), alone("b"), alone("c"));
+    cluster_of("", |node| format!("{}:256MiB", node.at("cache")), "16GiB")
+}
+
+/// The same; more of their configuration, where the write buffer of each is, and how large capacity is.
+pub fn cluster_of(more: &str, cache: impl Fn(&Daemon) -> String, capacity: &str) -> [Daemon; 3] {
+    let (mut a, mut b, mut c) = (alone("a", more), alone("b", more), alone("c", more));
     a.create_cluster();
     b.join(&a, "");
     c.join(&a, "");
     a.wait_voters(3);
     for (name, node) in [("ga", &a), ("gb", &b), ("gc", &c)] {
-        let (cache, capacity) = (node.at("cache"), node.at("capacity"));
-        node.ok(&format!("group create {name} --sparse --shards 1 --cache {cache}:256MiB --capacity {capacity}:16GiB"));
+        let (cache, file) = (cache(node), node.at("capacity"));
+        node.ok(&format!("group create {name} --sparse --shards 1 --cache {cache} --capacity {file}:{capacity}"));
+        assert!(node.metric(&format!("basalt_buffer_size_bytes{{group=\"{name}\"}}")) > 0, "each says what it has itself");
     }
     a.ok("policy create two --failures-to-tolerate 1");
     [a, b, c]
 }
 
 /// Makes a volume, as soon as there is room: each node says in its own time what it has.
-fn make(at: &Daemon, name: &str, policy: &str) {
+pub fn make(at: &Daemon, name: &str, policy: &str) {
     until("each says what it has", || {
         let made = at.cli(&format!("volume create {name} --size 64MiB --policy {policy}"));
         made.status.success().then_some(())

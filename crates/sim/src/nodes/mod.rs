@@ -21,5 +21,7 @@ pub mod way;
 pub mod world;
 
 #[cfg(test)]
+mod overload_tests;
+#[cfg(test)]
 #[path = "nodes_tests.rs"]
 mod tests;

@@ -41,6 +41,8 @@ use std::time::Duration;
 pub type FrontEnds = Pair<Target, Peers>;
 /// The door for commands.
 pub type CommandSender = dataplane::CommandSender<FrontEnds>;
+/// Figures of a node.
+pub type NodeFigures = dataplane::NodeStats<<FrontEnds as frontend::FrontEnd>::Figures>;
 /// The door to the node's newest life: commands in, events out.
 pub type Door = Rc<RefCell<Option<(CommandSender, Receiver<DataPlaneEvent>)>>>;
 
@@ -198,6 +200,10 @@ impl NodeControl {
     /// Its name, and which life of it this is.
     pub fn life(&self) -> (String, u64) {
         (self.node.name.clone(), self.node.live.borrow().incarnation)
+    }
+    /// Figures of its data plane.
+    pub fn figures(&self) -> Completion<NodeFigures> {
+        self.node.commands().stats()
     }
     /// What keeps it from its rest, for messages.
     pub fn state(&self) -> String {

@@ -71,26 +71,6 @@ fn ownership_is_handed_over_while_hosts_go_on() {
     assert!(only, "{:?}", counts.statuses);
 }
 
-/// Every write buffer is full for ten minutes, on nodes of different speed: late is not gone, so nobody is evicted.
-#[test]
-fn overload_evicts_nobody() {
-    let mut plan = NodesPlan { owners: vec![0, 1], mirrored: vec![vec![1], vec![0]], client_at: vec![0, 1], ..NodesPlan::two(41) };
-    for (node, bytes_per_s) in plan.nodes.iter_mut().zip([1_000_000, 3_000_000]) {
-        (node.devices[1].0, node.devices[1].1.bytes_per_s) = (128, bytes_per_s);
-    }
-    plan.base.mix = vec![(OpKind::Write, 100)];
-    plan.base.hot = 0;
-    plan.base.volumes.iter_mut().for_each(|v| v.blocks = 4_000_000_000 / u64::from(v.lba_bytes) / 200);
-    let offered = 60_000;
-    (plan.end_ns, plan.portions, plan.ops) = (600_000_000_000, 1, offered);
-    let counts = run_plan(&plan, false).unwrap_or_else(|f| panic!("{}", f.what)).counts;
-    let (written, evicted) = (counts.ops[&OpKind::Write], counts.acts.get("evictions"));
-    assert!(written < offered && counts.latency_max_ns > 1_000_000_000, "more was asked for than could be written: {counts:?}");
-    // Until the owners have begun, hosts look for other paths.
-    let may = |status: &str| matches!(status, "NAMESPACE_NOT_READY" | "ANA_INACCESSIBLE");
-    assert!(evicted.is_none() && counts.statuses.keys().all(|status| may(status)), "{counts:?}");
-}
-
 /// Seeds that were wrong once: a read that showed what a takeover took back; a shard that waited for room without letting time pass; a volume that
 /// nobody could take over, and who asked for that without end; an owner whose copy was taken away; an owner that went on with what it had wanted, not
 /// with what the record had become since; a copy that nobody made as its node served the record already.

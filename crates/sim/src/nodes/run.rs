@@ -37,12 +37,25 @@ pub fn run(seed: u64, whole_trace: bool) -> Result<Report, Failure> {
 
 /// Plays a plan.
 pub fn run_plan(plan: &NodesPlan, whole_trace: bool) -> Result<Report, Failure> {
-    caught(plan.base.tiny, || play(plan, whole_trace))
+    caught(plan.base.tiny, || play(plan, whole_trace, None))
 }
 
-fn play(plan: &NodesPlan, whole_trace: bool) -> Result<Report, Failure> {
+/// Who looks at the nodes of a run, in the part in which something may disturb.
+pub struct Watch<'a> {
+    /// How often.
+    pub every: Duration,
+    /// What it does then.
+    pub look: &'a mut dyn FnMut(&mut NodesLab),
+}
+
+/// The same, and looks at the nodes meanwhile.
+pub fn run_watched(plan: &NodesPlan, watch: Watch<'_>) -> Result<Report, Failure> {
+    caught(plan.base.tiny, || play(plan, false, Some(watch)))
+}
+
+fn play(plan: &NodesPlan, whole_trace: bool, watch: Option<Watch<'_>>) -> Result<Report, Failure> {
     let lab = NodesLab::new(plan).map_err(|e| Failure { what: format!("healthy nodes could not be set up: {e}") })?;
-    let mut run = Run { lab, plan, report: Report::default() };
+    let mut run = Run { lab, plan, watch, report: Report::default() };
     run.lab.workload.borrow_mut().trace.whole = whole_trace;
     let result = run.parts();
     let workload = run.lab.workload.borrow();
@@ -58,13 +71,14 @@ fn play(plan: &NodesPlan, whole_trace: bool) -> Result<Report, Failure> {
     wrong.map_or(Ok(run.report), |what| Err(Failure { what }))
 }
 
-struct Run<'a> {
+struct Run<'a, 'w> {
     lab: NodesLab,
     plan: &'a NodesPlan,
+    watch: Option<Watch<'w>>,
     report: Report,
 }
 
-impl Run<'_> {
+impl Run<'_, '_> {
     fn workload<R>(&self, f: impl FnOnce(&mut Workload) -> R) -> R {
         f(&mut self.lab.workload.borrow_mut())
     }
@@ -96,6 +110,7 @@ impl Run<'_> {
         let portions = self.plan.portions.max(1);
         let at = |n: u64| start + Duration::from_nanos(self.plan.end_ns * n / portions);
         let (mut portion, mut ops_left) = (0, self.plan.ops);
+        let mut look = self.watch.as_ref().map_or(end, |watch| start + watch.every);
         let mut events = self.plan.events.iter().map(|(at, event)| (start + Duration::from_nanos(*at), event)).peekable();
         loop {
             let now = self.lab.world.now();
@@ -105,7 +120,7 @@ impl Run<'_> {
                 self.workload(|w| w.ops_left += ops);
                 self.lab.wake_clients();
             }
-            let next = end.min(events.peek().map_or(end, |e| e.0)).min(self.lab.next_return().unwrap_or(end));
+            let next = end.min(look).min(events.peek().map_or(end, |e| e.0)).min(self.lab.next_return().unwrap_or(end));
             let next = if portion < portions { next.min(at(portion)) } else { next };
             let more = events.peek().is_some() || portion < portions;
             if next > now {
@@ -115,6 +130,10 @@ impl Run<'_> {
                 }
             }
             let now = self.lab.world.now();
+            if let Some(watch) = self.watch.as_mut().filter(|_| now >= look) {
+                (watch.look)(&mut self.lab);
+                look = now + watch.every;
+            }
             if now >= end {
                 return Ok(());
             }

@@ -38,6 +38,7 @@ pub(super) fn client(rng: &mut Rng) -> ClientPlan {
         digests: (rng.one_in(3), rng.one_in(3)),
         in_capsule_bytes: [0, 4096, 8192][rng.below(3) as usize],
         kato_ms: [0, 2_000, 10_000][rng.below(3) as usize],
+        volume: None,
     }
 }
 

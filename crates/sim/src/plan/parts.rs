@@ -102,6 +102,8 @@ pub struct ClientPlan {
     pub in_capsule_bytes: u32,
     /// Keep-alive time-out in milliseconds; 0 for none.
     pub kato_ms: u32,
+    /// The volume that it uses; `None`: all of them.
+    pub volume: Option<usize>,
 }
 
 /// How a life of the host ends.

@@ -6,6 +6,7 @@
 
 pub mod load;
 pub mod networks;
+pub mod throttle;
 pub mod turn;
 
 use format::nvme::StatusCode;
