@@ -511,14 +511,14 @@ impl<S: Blocks> Lanes<S> {
     pub(super) fn finish_copied(&mut self, rt: &Rt, id: u32, result: Result<(), IoError>, data: Option<Data>) {
         let copied = self.has_copies().parts.remove((id & !COPIED) as usize);
         let seq = copied.seq();
-        let Copied { part, purpose, ranged, transfer, asked: (asked, beside), .. } = copied;
+        let Copied { part, purpose, ranged, transfer, asked: (asked, phase), .. } = copied;
         if seq.counter > 0 {
             self.change_ended(rt, &part.ordered_in(), seq);
         }
         match purpose {
             Purpose::Request => {
                 self.stats.parts += 1;
-                self.has_copies().background.answered(asked, beside, rt.now());
+                self.has_copies().background.answered(asked, phase, rt.now());
                 let data = if matches!(part.op, PartOp::Read) && result.is_ok() { data } else { None };
                 self.done.push_back(PartDone { origin: part.origin, request: part.request, index: part.index, result, data });
                 // Also when no shard of this core has moved.

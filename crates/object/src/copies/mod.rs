@@ -37,7 +37,7 @@ use crate::owner::{Command, CopyRef, Event, RangeCopy, Targets};
 use crate::part::Part;
 use crate::range_lock::Range;
 use accept::Accepting;
-use background::{Background, Beside};
+use background::{Background, Phase};
 use base::{BlockNo, ComponentId, CopyState, Duration, Epoch, Instant, Lane, NodeId, Order, Ownership, ResyncPace, Seq, SourceRun};
 use format::peer::{ChangeSource, ChangeVerb, CopyOutcome};
 use holder::{AtWork, Holder};
@@ -183,8 +183,8 @@ struct Copied {
     purpose: Purpose,
     /// It is among those that have or wait for their range. A request that comes before the owner serves is not.
     ranged: bool,
-    /// Of a request: when it came, and what was beside it.
-    asked: (Instant, Beside),
+    /// Of a request: when it came, and what it is counted for.
+    asked: (Instant, Phase),
     /// Of what one copy has and others get.
     transfer: Option<Box<Transfer>>,
     stage: CopiedStage,
@@ -462,7 +462,7 @@ impl Copies {
         assert!(self.parts.len() < crate::lanes::PARTS_MAX, "the cores bound what they send");
         self.serial = self.serial.wrapping_add(1);
         let (serial, stage, bad, error) = (self.serial, CopiedStage::Waiting, SmallVec::new(), IoError::Failed);
-        let (ranged, asked, transfer, found) = (false, (Instant(0), None), None, None);
+        let (ranged, asked, transfer, found) = (false, (Instant(0), 0), None, None);
         self.parts.insert(Copied { part, own, serial, reads: 0, purpose, ranged, asked, transfer, stage, found, bad, error }) as u32
             | COPIED
     }

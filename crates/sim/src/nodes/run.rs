@@ -192,7 +192,11 @@ impl Run<'_, '_> {
             self.lab.strike(&NodeEvent::Resync { node: 0, volume: *volume, pace: ResyncPace::Normal });
         }
         let in_sync = |lab: &NodesLab, volume: usize| lab.object(volume).components().all(|c| c.is_used() && c.state == CopyState::Active);
-        if self.runs_until(IN_SYNC_MAX, |lab| volumes.iter().all(|v| in_sync(lab, *v))) {
+        // What did not drain in time is handed over later.
+        let rests = |lab: &NodesLab, volume: usize| in_sync(lab, volume) && !lab.is_to_be_handed_over(volume);
+        if self.runs_until(IN_SYNC_MAX, |lab| volumes.iter().all(|v| rests(lab, *v))) {
+            // From the record to service: every copy has to accept the epoch.
+            self.lab.run(FENCED_MAX, |_, _| false);
             return Ok(());
         }
         let out: Vec<_> = volumes.iter().filter(|v| !in_sync(&self.lab, **v)).map(|v| self.lab.object(*v)).collect();

@@ -11,7 +11,7 @@ use super::way::{Through, Way};
 use crate::client::{Client, ClientApp};
 use crate::cut_ways::CutWays;
 use crate::workload::{Paths, Workload};
-use base::{ComponentId, Duration, Instant};
+use base::{ComponentId, CopyState, Duration, Instant};
 use cluster::record::{GroupRecord, ObjectRecord, VolumeRecord};
 use dataplane::{Completion, CoreSeed, DataPlaneError, Device, component_spec, core_seeds};
 use directory::modelled::{Faults, Modelled};
@@ -403,6 +403,13 @@ impl NodesLab {
         let truth = self.truth.borrow();
         let found = truth.view().find::<ObjectRecord>(&object_id(volume).to_string()).expect("it can be read");
         found.expect("no volume goes in these worlds").value
+    }
+    /// Whether a volume is still to go to another node, which was named and has a copy in sync.
+    pub fn is_to_be_handed_over(&self, volume: usize) -> bool {
+        let record = self.truth.borrow().view().find::<VolumeRecord>(&volume_id(volume).to_string()).expect("it can be read");
+        let (object, named) = (self.object(volume), record.and_then(|r| r.value.preferred_owner));
+        let can = |name: &String| object.used().any(|c| c.node == *name && c.state == CopyState::Active);
+        named.filter(can).is_some_and(|name| object.owner.as_ref().is_some_and(|owner| *owner != name))
     }
     /// Whether the owner of a volume has taken it over in the life that it has.
     pub fn is_owned(&self, volume: usize) -> bool {
