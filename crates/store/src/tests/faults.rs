@@ -374,10 +374,8 @@ fn a_bad_block_on_capacity_is_media_for_just_that_block_and_a_write_heals_it() {
             rt.sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(s.stats().bad_blocks, [crate::BadBlock { component: c, block: BlockNo(6) }]);
-        let mut shard = s.shard.borrow_mut();
-        let found = std::iter::from_fn(|| shard.as_mut().expect("open").pop_bad());
-        assert_eq!(found.collect::<Vec<_>>(), [crate::BadBlock { component: c, block: BlockNo(6) }], "by the scrub");
-        drop(shard);
+        let found: Vec<_> = std::iter::from_fn(|| s.shard.borrow_mut().as_mut().expect("open").pop_bad()).collect();
+        assert_eq!(found, [crate::BadBlock { component: c, block: BlockNo(6) }], "by the scrub");
         s.write(&rt, c, 6, &[2051]).await.unwrap();
         assert_eq!(s.read(&rt, c, 5, 3).await.unwrap(), [1050, 2051, 1052]);
         s.drained(&rt).await;
