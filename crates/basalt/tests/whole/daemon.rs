@@ -16,14 +16,20 @@ fn what_was_made_is_there_after_an_ordered_end_and_after_a_kill() {
     let mut daemon = Daemon::started(&ONE_CORE);
     daemon.group_on_files(2, "512MiB", "1GiB");
     assert!(daemon.ok("volume create db --size 10GiB").contains("namespace 1 of nqn.2026-11.io.basalt:default"));
-    let shown = daemon.ok("volume show db --json");
+    // Each start begins a term.
+    let shown = |daemon: &Daemon, epoch: u64| {
+        let mut volume = daemon.json("volume show db");
+        assert_eq!(volume["epoch"].take(), epoch);
+        volume
+    };
+    let made = shown(&daemon, 1);
     daemon.stop();
     assert!(!daemon.path("data/api.sock").exists(), "the socket is taken away");
     daemon.fails("status", 3);
     daemon.start();
-    assert_eq!(daemon.ok("volume show db --json"), shown);
+    assert_eq!(shown(&daemon, 2), made);
     daemon.kill_and_start();
-    assert_eq!(daemon.ok("volume show db --json"), shown);
+    assert_eq!(shown(&daemon, 3), made);
     assert!(daemon.ok("status").starts_with("health: ok"), "{}", daemon.ok("status"));
     let nodes = daemon.json("node list");
     let (name, groups) = (nodes[0]["name"].as_str().unwrap(), &nodes[0]["groups"]);
