@@ -6,6 +6,7 @@ processors or more each has one of its own.
 """
 import os
 import time
+import uuid
 
 from . import clients
 from .forward import APART_MIN, cluster
@@ -18,9 +19,10 @@ class SpdkMirror(Spdk):
 
     def devices(self):
         far, nqn = free_port(), f"{self.nqn}-far"
+        # With an NGUID of its own: else M1 and what is reached over NVMe/TCP have the same name, and one process cannot have both.
         mib = str(self.mirror_mib)
         return (["bdev_malloc_create", "-b", "M0", mib, "4096"], ["bdev_malloc_create", "-b", "M1", mib, "4096"],
-                ["nvmf_create_subsystem", nqn, "-a"], ["nvmf_subsystem_add_ns", nqn, "M1"],
+                ["nvmf_create_subsystem", nqn, "-a"], ["nvmf_subsystem_add_ns", nqn, "M1", "--nguid", uuid.uuid4().hex],
                 ["nvmf_subsystem_add_listener", nqn, "-t", "tcp", "-a", "127.0.0.1", "-s", str(far)],
                 ["bdev_nvme_attach_controller", "-b", "N0", "-t", "tcp", "-a", "127.0.0.1", "-f", "ipv4", "-s", str(far), "-n", nqn],
                 ["bdev_raid_create", "-n", "R0", "-r", "raid1", "-b", "M0 N0n1"]), "R0"

@@ -232,7 +232,7 @@ class Spdk(Target):
                       ["nvmf_subsystem_add_listener", self.nqn, "-t", "tcp", "-a", "127.0.0.1", "-s", str(self.port)]):
             done = subprocess.run([f"{self.tree}/scripts/rpc.py", "-s", rpc, *words], env=env, capture_output=True, text=True)
             if done.returncode:
-                raise Failed(f"SPDK's rpc.py {words[0]}: {done.stderr.strip()}")
+                raise Failed(f"SPDK's rpc.py {words[0]}: {(done.stdout + done.stderr).strip()}")
 
     def address(self, n=1):
         return f"nvme-tcp://127.0.0.1:{self.port}/{self.nqn}?nsid={n}"
