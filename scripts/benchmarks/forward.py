@@ -10,7 +10,7 @@ import pathlib
 import subprocess
 import time
 
-from . import beside_fio, clients
+from . import Failed, beside_fio, clients
 from .processes import Basalt, processor_seconds, wait_for
 from .rows import GIB
 
@@ -40,6 +40,16 @@ class Node(Basalt):
 
     def prepare(self):
         """Groups and volumes come when the cluster is there: until then the daemon begins anew."""
+
+    def admin(self, *words):
+        """A node that takes much memory for a group is not heard meanwhile: what was begun may be undone, and the group is there a little later."""
+        for attempts_left in range(9, -1, -1):
+            try:
+                return super().admin(*words)
+            except Failed as e:
+                if not attempts_left or not any(text in str(e) for text in ("undone since", "there is no disk group")):
+                    raise
+                time.sleep(1)
 
     def make_files(self):
         """On the disk, what the group lies in."""

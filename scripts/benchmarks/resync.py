@@ -3,6 +3,7 @@ stands still and the copy gets changes only. And how fast the copy comes back.
 """
 import os
 import statistics
+import threading
 import time
 
 from . import Failed, clients
@@ -41,11 +42,15 @@ def measure(o, rows, runs):
         most = clients.lab(o.basalt, [owner.address(2)], load, o.seconds, owner.dir, **run)["iops"]
         for round_no in range(o.rounds):
             for pace in PACES[:: -1 if round_no % 2 else 1]:
-                owner.admin("volume", "set", "both", "--resync", "normal")
+                owner.admin("volume", "set", "both", "--resync", "low")
                 begin_again(owner)
-                owner.admin("volume", "set", "both", "--resync", pace)
+                owner.admin("volume", "set", "both", "--resync", "paused")
+                # The load is there before anything is copied beside it.
+                paced = threading.Timer(clients.WARM_UP_S, lambda: owner.admin("volume", "set", "both", "--resync", pace))  # noqa: B023
+                paced.start()
                 before, began = owner.metric("basalt_object_resynced_blocks_total"), time.monotonic()
                 sample = clients.lab(o.basalt, [owner.address(2)], load, o.seconds, owner.dir, rate=most * LOAD_OF_MAXIMUM, **run)
+                paced.join()
                 sample["resynced_mib_per_s"] = (owner.metric("basalt_object_resynced_blocks_total") - before) * 4096 / MIB / (time.monotonic() - began)
                 sample["whole"] = component(owner) is not None
                 if sample["errors"]:
