@@ -1,6 +1,6 @@
 #!/bin/bash
 # Copies on two of three nodes, a host on all three paths: I/O goes on while nodes die, hang, are cut off and come back, and while copies and owners change.
-# EVERY=yes: each kind of round, of which the worst are played else. KILLS: so many at random instead; ROLES="holder third": not to the owner.
+# EVERY=yes: each kind of round, of which the worst are played else. KILLS: so many at random instead; ROLES=holder,third: not to the owner.
 # HANDOVERS: so many instead of 8.
 #: nics 3
 #: nodes 3
@@ -68,7 +68,7 @@ same() {
   done
   on_host basalt volume set m --owner any >/dev/null
 }
-read -ra WHICH <<<"${ROLES:-holder owner third}"; HOWS=(kill restart 2 12 30 in out both off)
+IFS=, read -ra WHICH <<<"${ROLES:-holder,owner,third}"; HOWS=(kill restart 2 12 30 in out both off)
 if [ -n "$KILLS" ]; then
   step "$KILLS rounds at random"
   for ((r = 0; r < KILLS; r++)); do round "${WHICH[RANDOM % ${#WHICH[@]}]}" "${HOWS[RANDOM % ${#HOWS[@]}]}"; done
