@@ -120,7 +120,8 @@ impl Counter {
         let looked = self.looked.replace(now).unwrap_or(now);
         if now.since(looked) >= PAUSE_MIN {
             let pause = now.since(looked);
-            self.nodes.iter_mut().for_each(|(_, beat)| beat.heard += pause);
+            // What was heard since counts as it is.
+            self.nodes.iter_mut().for_each(|(_, beat)| beat.heard = (beat.heard + pause).min(now));
         }
         self.nodes.iter_mut().find_map(|(node, beat)| {
             let silent = now.since(beat.heard);

@@ -323,6 +323,17 @@ fn a_node_that_is_silent_is_late_then_gone() {
 }
 
 #[test]
+fn who_was_paused_hears_others_as_before_from_what_comes_first() {
+    let (mut a, b) = (counter(), node(B));
+    a.heard(b, at(0));
+    assert_eq!((a.reach(at(0)), a.reach(at(250))), (Some((b, Reach::Up)), None));
+    // What came meanwhile is taken before anybody looks.
+    a.heard(b, at(30_000));
+    assert_eq!((a.reach(at(30_000)), a.reach(at(30_250)), a.reach(at(30_500))), (None, None, None));
+    assert_eq!(a.reach(at(30_700)), Some((b, Reach::Late)), "it is silent since");
+}
+
+#[test]
 fn a_node_beyond_those_that_can_be_grants_nothing() {
     let mut a = Counter::new();
     (0..70).for_each(|n| a.add(node(n), at(0)));
