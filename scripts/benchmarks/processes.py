@@ -79,12 +79,12 @@ class Watch:
 
     def cores(self):
         best, last = None, 0
-        for now, spent in self.samples:
-            while last + 1 < len(self.samples) and now - self.samples[last + 1][0] >= self.seconds:
+        for at, spent in self.samples:
+            while last + 1 < len(self.samples) and at - self.samples[last + 1][0] >= self.seconds:
                 last += 1
-            then, before = self.samples[last]
-            if now - then >= self.seconds:
-                shares = [(s - b) / (now - then) for s, b in zip(spent, before)]
+            since, before = self.samples[last]
+            if at - since >= self.seconds:
+                shares = [(s - b) / (at - since) for s, b in zip(spent, before)]
                 best = shares if best is None or sum(shares) > sum(best) else best
         if best is None:
             raise Failed(f"the load did not run for {self.seconds} s")

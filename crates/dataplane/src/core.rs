@@ -204,7 +204,7 @@ impl<F: FrontEnd> CoreApp<F> {
             CoreMsg::Front(msg) => self.core.borrow_mut().front.on_msg(rt, msg),
             CoreMsg::Worked(id, done) => self.core.borrow_mut().front.on_work_done(rt, id, *done),
             CoreMsg::CopyEvent { core, volume, event } => self.core.borrow_mut().happens(rt, Happened::Core(core, volume, *event)),
-            CoreMsg::LostBlock(at, block) => self.core.borrow_mut().lost_block(rt, at, block),
+            CoreMsg::BadBlock(at, block) => self.core.borrow_mut().bad_block(rt, at, block),
             CoreMsg::Call { id, call } => {
                 let this = self.controller(rt);
                 rt.spawn(async move {

@@ -27,7 +27,7 @@ pub(crate) enum CoreMsg<F: FrontEnd> {
         event: Box<Event>,
     },
     /// A block of a copy on this node was found lost, for core 0.
-    LostBlock(ComponentAt, BlockNo),
+    BadBlock(ComponentAt, BlockNo),
     /// Something to do for core 0.
     Call {
         id: u32,

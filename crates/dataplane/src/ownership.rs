@@ -23,7 +23,7 @@ use crate::{
     message::{Call, CoreMsg},
 };
 use base::{BlockNo, ComponentId, Duration, Epoch, Instant, NodeId, Nonce, ObjectId, OwnerId};
-use format::peer::{Fence, LostBlock};
+use format::peer::{BadBlock, Fence};
 use frontend::FrontEnd;
 use object::grant::GrantCell;
 use object::owner::{Command, Event, Fenced, Listed, Revision};
@@ -62,7 +62,7 @@ pub(crate) enum Happened {
     /// What source and copy of a resync have.
     Listed(ObjectId, Listed),
     /// A copy of this node has lost a block.
-    Lost(LostBlock),
+    Bad(BadBlock),
 }
 
 /// See the module.
@@ -184,7 +184,7 @@ impl Ownership {
             Happened::Accepted(object, component, said) => self.owners.accepted(&mut g, object, component, said),
             Happened::Read(request, records) => self.owners.read(&mut g, request, records),
             Happened::Changed(request, outcome) => self.owners.changed(&mut g, request, outcome),
-            Happened::Lost(lost) => self.owners.lost_block(self.me.node, lost),
+            Happened::Bad(bad) => self.owners.bad_block(self.me.node, bad),
             Happened::Listed(object, listed) => self.owners.plane(&mut g, object, 0, Event::Listed(listed)),
         }
     }
@@ -197,7 +197,7 @@ impl Ownership {
             ControlEvent::Fenced(from, fenced) => self.owners.fenced(&mut g, from, fenced),
             ControlEvent::Outranked(object, epoch) => self.owners.outranked(&mut g, object, epoch),
             ControlEvent::Released(from, object, next) => self.owners.released(&mut g, object, from, next),
-            ControlEvent::LostBlock(node, lost) => self.owners.lost_block(node, lost),
+            ControlEvent::BadBlock(node, bad) => self.owners.bad_block(node, bad),
             ControlEvent::Left(node) => self.owners.left(node),
         }
     }
@@ -223,7 +223,7 @@ impl Ownership {
                 Some(Action::Fence { to, fence }) => links.fence(to, fence),
                 Some(Action::Fenced { to, fenced }) => links.fenced(to, &fenced),
                 Some(Action::Release { to, release }) => links.release(to, release),
-                Some(Action::LostBlock { to, lost }) => links.lost_block(to, lost),
+                Some(Action::BadBlock { to, bad }) => links.bad_block(to, bad),
                 Some(Action::Read { request, objects }) => {
                     if events.send(DataPlaneEvent::Directory(DirectoryAsk::Read { request, objects })).is_err() {
                         self.happened.push_back(Happened::Read(request, None));
@@ -341,10 +341,10 @@ impl<F: FrontEnd> Core<F> {
         }
     }
     /// On core 0: a block of a copy on this node was found lost.
-    pub(crate) fn lost_block(&mut self, rt: &Rt, at: ComponentAt, block: BlockNo) {
+    pub(crate) fn bad_block(&mut self, rt: &Rt, at: ComponentAt, block: BlockNo) {
         let group = self.groups.get(&at.group).and_then(|group| self.ledger.groups.get(group));
         if let Some(component) = group.and_then(|open| open.group.component(at.no)).map(|component| component.id) {
-            self.happens(rt, Happened::Lost(LostBlock { component, block }));
+            self.happens(rt, Happened::Bad(BadBlock { component, block }));
         }
     }
     /// What the cores say of volumes with copies on several nodes goes to core 0.
@@ -357,11 +357,11 @@ impl<F: FrontEnd> Core<F> {
                 core => self.send(0, CoreMsg::CopyEvent { core: core as u16, volume, event: Box::new(event) }),
             }
         }
-        while let Some((at, block)) = self.router.pop_lost() {
+        while let Some((at, block)) = self.router.pop_bad() {
             any = true;
             match rt.core() {
-                0 => self.lost_block(rt, at, block),
-                _ => self.send(0, CoreMsg::LostBlock(at, block)),
+                0 => self.bad_block(rt, at, block),
+                _ => self.send(0, CoreMsg::BadBlock(at, block)),
             }
         }
         any

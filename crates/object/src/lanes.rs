@@ -273,7 +273,7 @@ impl<S: Blocks> Lanes<S> {
         let Slot { group, shard, .. } = &self.slots[slot];
         if shard.replica(bad.component).is_some() {
             let at = ComponentAt { group: *group, no: bad.component };
-            self.copies(rt).finds_lost(at, bad.block);
+            self.copies(rt).finds_bad(at, bad.block);
         }
     }
 

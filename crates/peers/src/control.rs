@@ -9,7 +9,7 @@ use crate::desired::OwnNode;
 use crate::limits::CONTROL_EVENTS_MAX;
 use crate::member::Line;
 use base::{Instant, NodeId, OwnerId};
-use format::peer::{Control, Fence, FencedPart, Incarnation, LostBlock, Release};
+use format::peer::{BadBlock, Control, Fence, FencedPart, Incarnation, Release};
 use object::grant::{Counter, FencedParts, Granter, fenced_parts};
 use object::owner::Fenced;
 use object::owners::{ControlDoor, ControlEvent, Grants};
@@ -104,7 +104,7 @@ impl ControlDoor for ControlLinks {
     fn release(&mut self, to: NodeId, release: Release) {
         self.say(to, &Control::Release(release));
     }
-    fn lost_block(&mut self, to: NodeId, lost: LostBlock) {
-        self.say(to, &Control::LostBlock(lost));
+    fn bad_block(&mut self, to: NodeId, bad: BadBlock) {
+        self.say(to, &Control::BadBlock(bad));
     }
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Copies on two of three nodes, a host on all three paths: I/O goes on while nodes die, hang, are cut off and come back, and while copies and owners change.
 # EVERY=yes: each kind of round, of which the worst are played else. KILLS: so many at random instead; ROLES=holder,third: not to the owner.
-# HANDOVERS: so many instead of 8.
+# ROUNDS=holder/30,owner/30: these. HANDOVERS: so many instead of 8.
 #: nics 3
 #: nodes 3
 #: alone yes
@@ -69,7 +69,10 @@ same() {
   on_host basalt volume set m --owner any >/dev/null
 }
 IFS=, read -ra WHICH <<<"${ROLES:-holder,owner,third}"; HOWS=(kill restart 2 12 30 in out both off)
-if [ -n "$KILLS" ]; then
+if [ -n "$ROUNDS" ]; then
+  step "these rounds: $ROUNDS"
+  for r in ${ROUNDS//,/ }; do round "${r%/*}" "${r#*/}"; done
+elif [ -n "$KILLS" ]; then
   step "$KILLS rounds at random"
   for ((r = 0; r < KILLS; r++)); do round "${WHICH[RANDOM % ${#WHICH[@]}]}" "${HOWS[RANDOM % ${#HOWS[@]}]}"; done
 elif [ -n "$EVERY" ]; then

@@ -115,6 +115,7 @@ What the other tool has and the lab has not is said line by line, on standard er
     #[command(after_help = "Examples:
   basalt lab study                        # which there are
   basalt lab study cache-tier
+  basalt lab study cache-tier --nodes 4   # on four nodes with mirrors, 20 minutes
   basalt lab study namespaces --time 0.1  # a tenth of its virtual time: a first look
 
 Basalt's own data plane runs on modelled drives in virtual time; docs/lab-models.md says what is modelled. A study takes minutes.")]

@@ -58,7 +58,7 @@ impl Shown {
         c.state == base::CopyState::Active && (self.stats.slow_copies.contains(&c.id) || said())
     }
     /// Why a copy that its volume goes by is not in sync, as far as that is known.
-    fn why_out(&self, c: &ComponentRecord) -> Option<String> {
+    fn why_out(&self, c: &ComponentRecord, pace: base::ResyncPace) -> Option<String> {
         if matches!(c.state, base::CopyState::Active | base::CopyState::Resyncing) || !c.is_used() {
             return None;
         }
@@ -72,6 +72,7 @@ impl Shown {
                 Some(format!("disk group {group} is not open on {node}"))
             }
             _ if failed() => Some(format!("it fails or is too slow, though {node} answers; the log there says more; it is tried again")),
+            _ if pace == base::ResyncPace::Paused => Some("the resync of the volume is paused".into()),
             _ => Some("it waits for its turn to get what it missed".into()),
         }
     }
@@ -638,7 +639,7 @@ impl Control {
 
     fn show_volume(&self, volume: &VolumeRecord, shown: &Shown) -> api::Volume {
         let object = shown.objects.get(&volume.object);
-        let components = object.map(|o| show_components(o, shown)).unwrap_or_default();
+        let components = object.map(|o| show_components(volume, o, shown)).unwrap_or_default();
         let policy = shown.policies.get(&volume.policy);
         let shortfalls: Vec<String> = match (policy, object) {
             (Some(p), Some(o)) => cluster::compliance(&p.policy, &layout_of(o), &shown.inventory).iter().map(ToString::to_string).collect(),
@@ -715,7 +716,7 @@ fn new_records(
     (volume, object)
 }
 
-fn show_components(object: &ObjectRecord, shown: &Shown) -> Vec<api::Component> {
+fn show_components(volume: &VolumeRecord, object: &ObjectRecord, shown: &Shown) -> Vec<api::Component> {
     let mut components = Vec::new();
     for (m, mirror) in object.mirrors.iter().enumerate() {
         for (copy, c) in mirror.iter().enumerate() {
@@ -729,7 +730,7 @@ fn show_components(object: &ObjectRecord, shown: &Shown) -> Vec<api::Component> 
                 resync_percent: shown.resync_percent(c),
                 resync_seconds_left: shown.resync_seconds_left(c),
                 resync_bytes_left: shown.resync_bytes_left(c),
-                reason: shown.why_out(c),
+                reason: shown.why_out(c, volume.resync),
                 slow: shown.is_slow(c),
                 state: state_of(c),
                 node: shown.shown_name(&c.node),

@@ -351,7 +351,7 @@ fn another_node_takes_over_when_the_owner_dies_and_that_one_comes_back() {
 
 /// What a scrub finds lost in a copy nobody reads, of the owner or of another node, is written again from another copy.
 #[test]
-fn what_a_scrub_finds_lost_is_written_again_from_another_copy() {
+fn what_a_scrub_finds_bad_is_written_again_from_another_copy() {
     let mut all = Cluster::new(95, &[2, 1, 2], &[0, 1], LinkSecurity::Plain);
     for n in [1, 0] {
         all.play(400);

@@ -5,7 +5,7 @@
 
 use super::error::{PeerError, check, reserved};
 use super::header::{Envelope, HEADER_BYTES, Header, MessageKind};
-use super::sizes::{BEAT_BYTES, BEAT_ENTRY_BYTES, DOUBT_BYTES, FENCE_BYTES, FENCED_BYTES, LOST_BLOCK_BYTES, RELEASE_BYTES};
+use super::sizes::{BAD_BLOCK_BYTES, BEAT_BYTES, BEAT_ENTRY_BYTES, DOUBT_BYTES, FENCE_BYTES, FENCED_BYTES, RELEASE_BYTES};
 pub use super::sizes::{BEAT_ENTRIES_MAX, DOUBT_ENTRIES_MAX};
 use crate::bytes::*;
 use base::unit::{BLOCK_BYTES, VOLUME_BYTES_MAX};
@@ -16,12 +16,12 @@ layout!(beat_entry: 24 bytes { 0: OBJECT[16], 16: EPOCH[4], 20: STATE[1], 21: RE
 layout!(release: 40 bytes { 0: OBJECT[16], 16: NEXT[16], 32: EPOCH[4], 36: RESERVED[4] });
 layout!(fence: 48 bytes { 0: OBJECT[16], 16: COMPONENT[16], 32: EPOCH[4], 36: PERIOD_START[4], 40: FLAGS[1], 41: RESERVED[7] });
 layout!(fenced: 40 bytes { 0: COMPONENT[16], 16: EPOCH[4], 20: PROGRESS_TO[4], 24: PROGRESS_BELOW[8], 32: FLAGS[1], 33: RESERVED[7] });
-layout!(lost_block: 32 bytes { 0: COMPONENT[16], 16: BLOCK[8], 24: RESERVED[8] });
+layout!(bad_block: 32 bytes { 0: COMPONENT[16], 16: BLOCK[8], 24: RESERVED[8] });
 layout!(doubt: 16 bytes { 0: LANE[1], 1: WHAT[1], 2: RESERVED[2], 4: SMALL[4], 8: LARGE[8] });
 
 const _: () = assert!(beat::BYTES == BEAT_BYTES && beat_entry::BYTES == BEAT_ENTRY_BYTES && release::BYTES == RELEASE_BYTES);
 const _: () = assert!(fence::BYTES == FENCE_BYTES && fenced::BYTES == FENCED_BYTES && doubt::BYTES == DOUBT_BYTES);
-const _: () = assert!(lost_block::BYTES == LOST_BLOCK_BYTES);
+const _: () = assert!(bad_block::BYTES == BAD_BLOCK_BYTES);
 
 /// More parts follow; the clock says nothing yet.
 const MORE: u8 = 1;
@@ -41,8 +41,8 @@ pub enum Control {
     Fence(Fence),
     /// See [`FencedPart`].
     Fenced(FencedPart),
-    /// See [`LostBlock`].
-    LostBlock(LostBlock),
+    /// See [`BadBlock`].
+    BadBlock(BadBlock),
 }
 
 /// Asks for a grant.
@@ -102,7 +102,7 @@ pub struct Fence {
 
 /// A copy of the sender has lost a block: the owner is to write it again from another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LostBlock {
+pub struct BadBlock {
     /// Which copy.
     pub component: ComponentId,
     /// Which block, in the object's address space.
@@ -142,7 +142,7 @@ impl Control {
             MessageKind::Release => Release::parse(b).map(Control::Release),
             MessageKind::Fence => Fence::parse(b).map(Control::Fence),
             MessageKind::Fenced => FencedPart::parse(b).map(Control::Fenced),
-            MessageKind::LostBlock => LostBlock::parse(b).map(Control::LostBlock),
+            MessageKind::BadBlock => BadBlock::parse(b).map(Control::BadBlock),
             other => Err(PeerError::Kind(other as u8)),
         }
     }
@@ -154,7 +154,7 @@ impl Control {
             Control::Release(_) => MessageKind::Release,
             Control::Fence(_) => MessageKind::Fence,
             Control::Fenced(_) => MessageKind::Fenced,
-            Control::LostBlock(_) => MessageKind::LostBlock,
+            Control::BadBlock(_) => MessageKind::BadBlock,
         }
     }
     /// The whole message into `out`; its bytes.
@@ -169,7 +169,7 @@ impl Control {
             Control::Release(release) => release.put(b),
             Control::Fence(fence) => fence.put(b),
             Control::Fenced(part) => part.put(b),
-            Control::LostBlock(lost) => lost.put(b),
+            Control::BadBlock(bad) => bad.put(b),
         };
         Header::seal(self.kind(), envelope, [0; 2], bytes, out)
     }
@@ -266,17 +266,17 @@ impl Release {
     }
 }
 
-impl LostBlock {
-    fn parse(b: &[u8]) -> Result<LostBlock, PeerError> {
-        use lost_block::*;
+impl BadBlock {
+    fn parse(b: &[u8]) -> Result<BadBlock, PeerError> {
+        use bad_block::*;
         let b = b.first_chunk::<BYTES>().ok_or(PeerError::Length)?;
         reserved(b, RESERVED, BYTES)?;
         let block = u64_at(b, BLOCK);
         check(block < VOLUME_BYTES_MAX / BLOCK_BYTES as u64, "block")?;
-        Ok(LostBlock { component: ComponentId::from_bytes(array_at(b, COMPONENT)), block: BlockNo(block) })
+        Ok(BadBlock { component: ComponentId::from_bytes(array_at(b, COMPONENT)), block: BlockNo(block) })
     }
     fn put(&self, b: &mut [u8]) -> usize {
-        use lost_block::*;
+        use bad_block::*;
         b[..BYTES].fill(0);
         put(b, COMPONENT, self.component.as_bytes());
         put_u64(b, BLOCK, self.block.0);
@@ -426,10 +426,10 @@ mod tests {
                     false => Control::Release(Release { object, epoch: Epoch(e[0]), next: NodeId::from_bytes(component) }),
                 }
             });
-        let lost = (any::<[u8; 16]>(), 0..VOLUME_BYTES_MAX / BLOCK_BYTES as u64).prop_map(|(component, block)| {
-            Control::LostBlock(LostBlock { component: ComponentId::from_bytes(component), block: BlockNo(block) })
+        let bad = (any::<[u8; 16]>(), 0..VOLUME_BYTES_MAX / BLOCK_BYTES as u64).prop_map(|(component, block)| {
+            Control::BadBlock(BadBlock { component: ComponentId::from_bytes(component), block: BlockNo(block) })
         });
-        prop_oneof![heartbeat, grant, fenced, small, lost]
+        prop_oneof![heartbeat, grant, fenced, small, bad]
     }
 
     proptest! {

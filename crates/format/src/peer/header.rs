@@ -6,9 +6,9 @@
 use super::error::{PeerError, check, reserved};
 use super::segment::{SEGMENTS_MAX, SUM_BYTES};
 use super::sizes::{
-    ACK_BYTES, BEAT_BYTES, BEAT_ENTRIES_MAX, BEAT_ENTRY_BYTES, CANCEL_BYTES, CHANGE_BYTES, COPY_DATA_BYTES, COPY_READ_BYTES, DONE_BYTES,
-    DOUBT_BYTES, DOUBT_ENTRIES_MAX, FENCE_BYTES, FENCED_BYTES, FORWARD_BYTES, GOODBYE_BYTES, GREETING_BYTES_MAX, HELLO_ANSWER_BYTES,
-    HELLO_BYTES, LIST_BYTES, LISTED_BYTES, LOST_BLOCK_BYTES, REFUSAL_BYTES, RELEASE_BYTES, TICK_BYTES,
+    ACK_BYTES, BAD_BLOCK_BYTES, BEAT_BYTES, BEAT_ENTRIES_MAX, BEAT_ENTRY_BYTES, CANCEL_BYTES, CHANGE_BYTES, COPY_DATA_BYTES,
+    COPY_READ_BYTES, DONE_BYTES, DOUBT_BYTES, DOUBT_ENTRIES_MAX, FENCE_BYTES, FENCED_BYTES, FORWARD_BYTES, GOODBYE_BYTES,
+    GREETING_BYTES_MAX, HELLO_ANSWER_BYTES, HELLO_BYTES, LIST_BYTES, LISTED_BYTES, REFUSAL_BYTES, RELEASE_BYTES, TICK_BYTES,
 };
 use crate::bytes::*;
 use base::crc32c;
@@ -93,7 +93,7 @@ pub enum MessageKind {
     /// The answer of a copy to it.
     Fenced = 42,
     /// A copy has lost a block.
-    LostBlock = 43,
+    BadBlock = 43,
 }
 
 impl MessageKind {
@@ -118,7 +118,7 @@ impl MessageKind {
         MessageKind::Release,
         MessageKind::Fence,
         MessageKind::Fenced,
-        MessageKind::LostBlock,
+        MessageKind::BadBlock,
     ];
     fn parse(byte: u8) -> Option<MessageKind> {
         MessageKind::ALL.into_iter().find(|kind| *kind as u8 == byte)
@@ -129,8 +129,8 @@ impl MessageKind {
     }
     /// Whether it goes over control links, and over no other.
     pub const fn is_control(self) -> bool {
-        use MessageKind::{Fence, Fenced, Grant, Heartbeat, LostBlock, Release};
-        matches!(self, Heartbeat | Grant | Release | Fence | Fenced | LostBlock)
+        use MessageKind::{BadBlock, Fence, Fenced, Grant, Heartbeat, Release};
+        matches!(self, Heartbeat | Grant | Release | Fence | Fenced | BadBlock)
     }
     /// How long its body is, at least and at most.
     const fn body_bytes(self) -> (usize, usize) {
@@ -152,7 +152,7 @@ impl MessageKind {
             MessageKind::Heartbeat | MessageKind::Grant => (BEAT_BYTES, BEAT_BYTES + BEAT_ENTRIES_MAX * BEAT_ENTRY_BYTES),
             MessageKind::Release => (RELEASE_BYTES, RELEASE_BYTES),
             MessageKind::Fence => (FENCE_BYTES, FENCE_BYTES),
-            MessageKind::LostBlock => (LOST_BLOCK_BYTES, LOST_BLOCK_BYTES),
+            MessageKind::BadBlock => (BAD_BLOCK_BYTES, BAD_BLOCK_BYTES),
             MessageKind::Fenced => (FENCED_BYTES, FENCED_BYTES + DOUBT_ENTRIES_MAX * DOUBT_BYTES),
         }
     }

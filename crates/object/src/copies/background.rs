@@ -46,8 +46,8 @@ pub(super) struct Background {
     under_way: u32,
     /// Of those that are copied together: how many may still begin, and since when they are.
     together: (u32, Instant),
-    /// When the pause after the last ones ends, or the probe.
-    pub next: Instant,
+    /// When the pause after the last ones ends.
+    next: Instant,
     /// Of [`STEPS`]; and for how many windows it goes no further.
     step: usize,
     stays_below: u32,
@@ -129,7 +129,6 @@ impl Background {
     fn probes(&mut self, now: Instant) {
         self.phase = self.phase.wrapping_add(1);
         (self.since, self.windows, self.probe) = (now, 0, Histogram::default());
-        self.next = now + PROBE_MAX;
     }
 
     // ---- ranges -----------------------------------------------------------------------------------------------------
@@ -137,6 +136,11 @@ impl Background {
     /// Ranges under way.
     pub const fn under_way(&self) -> usize {
         self.under_way as usize
+    }
+    /// When a range that waits is to be looked at again, if only time helps.
+    pub fn due(&self, now: Instant) -> Option<Instant> {
+        let probed = (self.windows == 0).then(|| self.since + PROBE_MAX);
+        [Some(self.next), probed].into_iter().flatten().filter(|at| *at > now).min()
     }
     /// Whether a range of a volume with that pace may begin.
     pub fn may_begin(&mut self, pace: ResyncPace, now: Instant) -> bool {
@@ -150,9 +154,9 @@ impl Background {
                     self.copied = now.max(Instant(1));
                     self.probes(now);
                 }
-                if self.windows == 0 && (self.probe.count() >= REQUESTS || now >= self.next) {
+                if self.windows == 0 && (self.probe.count() >= REQUESTS || now >= self.since + PROBE_MAX) {
                     self.phase = self.phase.wrapping_add(1);
-                    (self.since, self.windows, self.window, self.next) = (now, WINDOWS, Histogram::default(), now);
+                    (self.since, self.windows, self.window) = (now, WINDOWS, Histogram::default());
                 }
                 self.windows > 0 && (first(self) || self.under_way > 0 && self.together.0 > 0)
             }
@@ -171,15 +175,14 @@ impl Background {
     /// One of a volume with that pace has ended.
     pub fn ended(&mut self, pace: ResyncPace, now: Instant) {
         self.under_way -= 1;
-        if self.under_way == 0 && self.windows == 0 {
+        if self.under_way > 0 {
+            return;
+        }
+        let gap = if pace == ResyncPace::Low { GAP_LOW } else { STEPS[self.step].1 };
+        (self.together.0, self.next) = (0, now + (now.since(self.together.1) * gap).min(PAUSE_MAX));
+        if self.windows == 0 {
             // What hosts ask from now on has nothing beside it.
             self.phase = self.phase.wrapping_add(1);
-        } else if self.under_way == 0 {
-            self.together.0 = 0;
-        }
-        if self.under_way == 0 && (self.windows > 0 || pace == ResyncPace::Low) {
-            let gap = if pace == ResyncPace::Low { GAP_LOW } else { STEPS[self.step].1 };
-            self.next = now + (now.since(self.together.1) * gap).min(PAUSE_MAX);
         }
     }
 }

@@ -51,7 +51,7 @@ impl<S: Blocks> VolumeRouter<S> {
                 self.agree(rt, volume, &on, ranges) || self.waits_for_place(rt, volume, command)
             }
             Command::Repair { copy, block } => {
-                self.repair_lost(rt, volume, *copy, *block);
+                self.repair_bad(rt, volume, *copy, *block);
                 true
             }
             Command::CopyRange(range) => self.copy_range(rt, volume, range) || self.waits_for_place(rt, volume, command),
@@ -102,11 +102,11 @@ impl<S: Blocks> VolumeRouter<S> {
     /// A copy has lost a block: it is written again from another one, if its lane is on this core.
     #[cold]
     #[inline(never)]
-    fn repair_lost(&mut self, rt: &Rt, volume: VolumeRef, copy: CopyRef, block: BlockNo) {
+    fn repair_bad(&mut self, rt: &Rt, volume: VolumeRef, copy: CopyRef, block: BlockNo) {
         if self.core_of_lane(volume, copy.mirror, Lane::of(block)) == Some(rt.core())
             && let Some(part) = self.part_of_none(rt, volume, copy.mirror, extent_of(block, 1))
         {
-            self.lanes_mut().repair_lost(rt, part, copy.component);
+            self.lanes_mut().repair_bad(rt, part, copy.component);
         }
     }
     fn core_of_lane(&self, volume: VolumeRef, mirror: u16, lane: Lane) -> Option<usize> {
@@ -142,8 +142,8 @@ impl<S: Blocks> VolumeRouter<S> {
         self.lanes_mut().copies.as_mut()?.events.pop_front()
     }
     /// The next block of a copy on this node that was found lost.
-    pub fn pop_lost(&mut self) -> Option<(crate::ComponentAt, BlockNo)> {
-        self.lanes_mut().copies.as_mut()?.lost.pop_front()
+    pub fn pop_bad(&mut self) -> Option<(crate::ComponentAt, BlockNo)> {
+        self.lanes_mut().copies.as_mut()?.bad.pop_front()
     }
     /// Reads of a volume are answered by this; without it none is.
     pub fn set_cell(&mut self, rt: &Rt, volume: VolumeRef, cell: Option<Arc<GrantCell>>) {

@@ -179,7 +179,7 @@ impl<S: Blocks> Lanes<S> {
         self.repair_from_others(rt, CopiedPart { part: again, own }, bad);
     }
     /// A copy has lost blocks that nobody had asked for.
-    pub(super) fn repair_lost(&mut self, rt: &Rt, part: CopiedPart, component: ComponentId) {
+    pub(super) fn repair_bad(&mut self, rt: &Rt, part: CopiedPart, component: ComponentId) {
         let v = self.copies(rt).volumes.get(&part.part.volume);
         let others = |v: &CopiedVolume| v.copies(part.part.mirror).any(|(copy, state)| copy.component != component && state.is_in_sync());
         if v.is_some_and(|v| v.service == Service::Serving && others(v)) {

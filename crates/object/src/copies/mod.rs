@@ -391,7 +391,7 @@ pub struct Copies {
     msgs: VecDeque<(usize, CopyMsg)>,
     events: VecDeque<(VolumeRef, Event)>,
     /// Blocks of copies on this node that were found lost.
-    lost: VecDeque<(ComponentAt, BlockNo)>,
+    bad: VecDeque<(ComponentAt, BlockNo)>,
     /// What is tried again: when, part, its serial, at which copy.
     again: Vec<(Instant, u32, u32, ComponentId)>,
     /// Parts that wait for grants.
@@ -437,7 +437,7 @@ impl Copies {
             answers: VecDeque::new(),
             msgs: VecDeque::new(),
             events: VecDeque::new(),
-            lost: VecDeque::new(),
+            bad: VecDeque::new(),
             again: Vec::new(),
             gated: Vec::new(),
             repairs: 0,
@@ -497,9 +497,9 @@ impl Copies {
         rt.wake(self.core);
     }
     /// A block of a copy on this node was found lost. What there is no room for the next scrub finds again.
-    pub(crate) fn finds_lost(&mut self, at: ComponentAt, block: BlockNo) {
-        if self.lost.len() < REPAIRS_MAX {
-            self.lost.push_back((at, block));
+    pub(crate) fn finds_bad(&mut self, at: ComponentAt, block: BlockNo) {
+        if self.bad.len() < REPAIRS_MAX {
+            self.bad.push_back((at, block));
         }
     }
     /// Something has happened, for the owner's machine.

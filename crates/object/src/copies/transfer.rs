@@ -210,9 +210,8 @@ impl<S: Blocks> Lanes<S> {
             }
         }
         let copies = self.has_copies();
-        if !copies.ranges.is_empty() && copies.background.next > now {
-            let next = copies.background.next;
-            copies.wake_at(rt, next);
+        if let (Some(due), false) = (copies.background.due(now), copies.ranges.is_empty()) {
+            copies.wake_at(rt, due);
         }
         moved
     }

@@ -129,7 +129,7 @@ impl Link {
             | MessageKind::Release
             | MessageKind::Fence
             | MessageKind::Fenced
-            | MessageKind::LostBlock => {
+            | MessageKind::BadBlock => {
                 self.events.push_back(LinkEvent::Control(Control::parse(header.kind, body)?));
             }
             MessageKind::Forward => {

@@ -7,7 +7,7 @@
 use crate::grant::{Counter, GrantCell, Granter};
 use crate::owner::{Command, Revision};
 use base::{ComponentId, Instant, NodeId, ObjectId, OwnerId, OwnershipRecord};
-use format::peer::{Fence, LostBlock, Release};
+use format::peer::{BadBlock, Fence, Release};
 use std::sync::Arc;
 
 /// The machines of grants of this node, and the time by their clock, read for this call.
@@ -84,11 +84,11 @@ pub enum Action {
         release: Release,
     },
     /// Say this to a node on its control link.
-    LostBlock {
+    BadBlock {
         /// Which node.
         to: NodeId,
         /// Which copy has lost which block.
-        lost: LostBlock,
+        bad: BadBlock,
     },
     /// A copy on this node is to make the epoch durable, with Restamp, and to say what is in doubt:
     /// [`Owners::accepted`](super::Owners::accepted).

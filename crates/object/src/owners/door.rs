@@ -6,7 +6,7 @@
 use super::Grants;
 use crate::owner::{Fenced, Reach};
 use base::{Epoch, Incarnation, Instant, NodeId, ObjectId, OwnerId};
-use format::peer::{Fence, LostBlock, Release};
+use format::peer::{BadBlock, Fence, Release};
 
 /// What control links report to whoever owns objects on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum ControlEvent {
     /// Another node has given an object up: what waits for its grants may go on. And who is to own it.
     Released(NodeId, ObjectId, NodeId),
     /// A copy on another node has lost a block.
-    LostBlock(NodeId, LostBlock),
+    BadBlock(NodeId, BadBlock),
     /// A node is no member any more.
     Left(NodeId),
 }
@@ -44,5 +44,5 @@ pub trait ControlDoor {
     /// Gives an object up. Its cores answer nothing of it any more.
     fn release(&mut self, to: NodeId, release: Release);
     /// A copy on this node has lost a block.
-    fn lost_block(&mut self, to: NodeId, lost: LostBlock);
+    fn bad_block(&mut self, to: NodeId, bad: BadBlock);
 }

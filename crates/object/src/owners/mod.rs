@@ -38,7 +38,7 @@ use action::CopyKey;
 use base::hooks::{self, SeededFault};
 use base::{ComponentId, Epoch, Incarnation, Instant, NodeId, Nonce, ObjectId, OwnerId, OwnershipRecord, ResyncPace};
 use fences::{Asked, Fences, NEVER};
-use format::peer::{Fence, LostBlock, Release};
+use format::peer::{BadBlock, Fence, Release};
 use hosted::Hosted;
 use limits::{ACCEPT_AGAIN, EARLY, LETS_GO, TURN};
 use queue::{Batch, DirectoryQueue};
@@ -335,8 +335,8 @@ impl Owners {
     }
 
     /// A copy has lost a block, which another node has found on its own one, or this node. It is written again if this node owns the object.
-    pub fn lost_block(&mut self, from: NodeId, lost: LostBlock) {
-        let LostBlock { component, block } = lost;
+    pub fn bad_block(&mut self, from: NodeId, bad: BadBlock) {
+        let BadBlock { component, block } = bad;
         let Some(object) = self.of.get(&component).copied() else { return };
         let Some(record) = self.objects.get(&object).and_then(|hosted| hosted.owner.record()) else { return };
         let Some(copy) = record.copy(component).filter(|copy| copy.node == from) else { return };
@@ -344,7 +344,7 @@ impl Owners {
         if self.state(object) == Some(OwnerState::Serving) {
             self.says_to_cores(object, Command::Repair { copy, block });
         } else if from == self.me.node && owner != from {
-            self.actions.push_back(Action::LostBlock { to: owner, lost });
+            self.actions.push_back(Action::BadBlock { to: owner, bad });
         }
     }
 

@@ -178,7 +178,7 @@ impl ControlLinks {
                 self.granter.released(node, release.object, release.epoch);
                 self.report([ControlEvent::Released(node, release.object, release.next)]);
             }
-            Control::LostBlock(lost) => self.report([ControlEvent::LostBlock(node, lost)]),
+            Control::BadBlock(bad) => self.report([ControlEvent::BadBlock(node, bad)]),
             Control::Fence(fence) => {
                 let by = OwnerId { node, incarnation: *incarnation };
                 self.report([ControlEvent::Fence(by, fence)]);

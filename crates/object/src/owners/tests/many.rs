@@ -3,7 +3,7 @@
 use super::world::*;
 use crate::owner::OwnerState;
 use base::{BlockNo, NodeId};
-use format::peer::LostBlock;
+use format::peer::BadBlock;
 
 fn everything_is_served(world: &mut World) {
     world.until(4000, "served after the start", World::all_served);
@@ -232,13 +232,13 @@ fn a_block_that_a_copy_has_lost_is_written_again_by_the_owner() {
     let mut world = World::new(16, &[1000, 1000], &[0, 1]);
     everything_is_served(&mut world);
     world.plays(1500);
-    let lost = |k, n| LostBlock { component: component(k, n), block: BlockNo(70 + n as u64) };
+    let lost = |k, n| BadBlock { component: component(k, n), block: BlockNo(70 + n as u64) };
     for (k, n) in [(0, 0), (0, 1), (1, 0)] {
-        world.with(n, |owners, _| owners.lost_block(node(n), lost(k, n)));
+        world.with(n, |owners, _| owners.bad_block(node(n), lost(k, n)));
     }
     // It is of another node than it says, or of none.
-    world.with(0, |owners, _| owners.lost_block(node(1), lost(0, 0)));
-    world.with(0, |owners, _| owners.lost_block(node(1), lost(7, 1)));
+    world.with(0, |owners, _| owners.bad_block(node(1), lost(0, 0)));
+    world.with(0, |owners, _| owners.bad_block(node(1), lost(7, 1)));
     world.plays(300);
     let repairs = |n: usize, k| world.nodes[n].planes[&object(k)].repairs.clone();
     assert_eq!(repairs(0, 0), [(component(0, 0), BlockNo(70)), (component(0, 1), BlockNo(71))]);

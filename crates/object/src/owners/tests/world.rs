@@ -8,7 +8,7 @@ use base::{
     BlockNo, ComponentId, CopyRecord, CopyState, Epoch, Incarnation, Instant, Lane, NodeId, Nonce, ObjectId, OwnerId, Ownership,
     OwnershipRecord, Seq,
 };
-use format::peer::{Fence, Grant, Heartbeat, LostBlock, Release};
+use format::peer::{BadBlock, Fence, Grant, Heartbeat, Release};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ enum Msg {
     Beat(Heartbeat),
     Grant(Grant),
     Release(Release),
-    Lost(LostBlock),
+    Bad(BadBlock),
     Fence(OwnerId, Fence),
     Fenced(Fenced),
 }
@@ -390,7 +390,7 @@ impl World {
                             self.with(n, |owners, g| owners.outranked(g, object, epoch));
                         }
                     }
-                    Msg::Lost(lost) => self.with(n, |owners, _| owners.lost_block(id, lost)),
+                    Msg::Bad(bad) => self.with(n, |owners, _| owners.bad_block(id, bad)),
                     Msg::Release(release) => {
                         self.nodes[n].granter.released(id, release.object, release.epoch);
                         self.with(n, |owners, g| owners.released(g, release.object, id, release.next));
@@ -425,7 +425,7 @@ impl World {
                     self.send(n, number(to), Msg::Fence(by, fence));
                 }
                 Action::Fenced { to, fenced } => self.send(n, number(to), Msg::Fenced(fenced)),
-                Action::LostBlock { to, lost } => self.send(n, number(to), Msg::Lost(lost)),
+                Action::BadBlock { to, bad } => self.send(n, number(to), Msg::Bad(bad)),
                 Action::Release { to, release } => {
                     assert!(self.plane(n, release.object).cell.is_none(), "released while cores may answer");
                     self.send(n, number(to), Msg::Release(release));
