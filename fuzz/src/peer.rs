@@ -89,7 +89,8 @@ fn again(header: &Header, body: &[u8], out: &mut [u8]) -> Option<(usize, usize)>
         | MessageKind::Release
         | MessageKind::Fence
         | MessageKind::Fenced
-        | MessageKind::BadBlock => Control::parse(header.kind, body).ok()?.write(envelope, out),
+        | MessageKind::BadBlock
+        | MessageKind::CopyFails => Control::parse(header.kind, body).ok()?.write(envelope, out),
     };
     let known = match header.kind {
         MessageKind::Hello => HELLO_BYTES,

@@ -18,6 +18,7 @@ const PUBLISHED: &str = "
     basalt_device_discards_total counter
     basalt_device_errors_total counter
     basalt_device_flushes_total counter
+    basalt_device_in_flight gauge
     basalt_device_latency_seconds histogram
     basalt_device_read_bytes_total counter
     basalt_device_reads_total counter
@@ -70,7 +71,9 @@ const PUBLISHED: &str = "
     basalt_object_discard_bytes_total counter
     basalt_object_discard_errors_total counter
     basalt_object_discards_total counter
+    basalt_object_hanging_shards gauge
     basalt_object_held_changes_total counter
+    basalt_object_late_copy_requests_total counter
     basalt_object_latency_seconds histogram
     basalt_object_partial_block_parts_total counter
     basalt_object_parts_total counter

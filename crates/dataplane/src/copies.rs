@@ -283,7 +283,7 @@ impl<F: FrontEnd> CoreController<F> {
             (CopyOutcome::Failed | CopyOutcome::Media(_) | CopyOutcome::NoSpace | CopyOutcome::Uncorrectable(_), _) => {
                 Err(CopyRefused::DeviceFailed.into())
             }
-            (CopyOutcome::Closing | CopyOutcome::NotOwner | CopyOutcome::Done, _) => Err(CopyRefused::Closing.into()),
+            (CopyOutcome::Closing | CopyOutcome::NotOwner | CopyOutcome::Late | CopyOutcome::Done, _) => Err(CopyRefused::Closing.into()),
         }
     }
     pub(crate) async fn list_for_resync(&self, here: NodeId, ask: ListForResync) -> Result<Listed, Wrong> {

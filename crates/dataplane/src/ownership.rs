@@ -16,7 +16,7 @@
 use crate::{
     command::CommandSender,
     controller::{CoreController, done},
-    copies::{FenceCopy, ListForResync},
+    copies::{CopyRefused, FenceCopy, ListForResync, Wrong},
     core_state::Core,
     desired::{Desired, ObjectDesired},
     event::{DataPlaneEvent, DirectoryAsk, EventSender},
@@ -27,7 +27,7 @@ use format::peer::{BadBlock, Fence};
 use frontend::FrontEnd;
 use object::grant::GrantCell;
 use object::owner::{Command, Event, Fenced, Listed, Revision};
-use object::owners::{Action, ChangeOutcome, ControlDoor, ControlEvent, Found, Owners};
+use object::owners::{Action, ChangeOutcome, ControlDoor, ControlEvent, Found, NotAccepted, Owners};
 use object::{ComponentAt, VolumeRef};
 use rt::sync::oneshot;
 use rt::{Queue, Rt, TimerId};
@@ -53,8 +53,8 @@ pub(crate) enum CopyOrder {
 pub(crate) enum Happened {
     /// A core says something of a volume.
     Core(u16, VolumeRef, Event),
-    /// A copy of this node has made an epoch durable; `None`: it has not.
-    Accepted(ObjectId, ComponentId, Option<Fenced>),
+    /// A copy of this node has made an epoch durable, or has not.
+    Accepted(ObjectId, ComponentId, Result<Fenced, NotAccepted>),
     /// The directory was read; `None`: it could not be.
     Read(u64, Option<Vec<(ObjectId, Found)>>),
     /// What came of a change.
@@ -198,6 +198,7 @@ impl Ownership {
             ControlEvent::Outranked(object, epoch) => self.owners.outranked(&mut g, object, epoch),
             ControlEvent::Released(from, object, next) => self.owners.released(&mut g, object, from, next),
             ControlEvent::BadBlock(node, bad) => self.owners.bad_block(node, bad),
+            ControlEvent::CopyFails(node, fails) => self.owners.copy_fails(&mut g, node, fails),
             ControlEvent::Left(node) => self.owners.left(node),
         }
     }
@@ -224,6 +225,7 @@ impl Ownership {
                 Some(Action::Fenced { to, fenced }) => links.fenced(to, &fenced),
                 Some(Action::Release { to, release }) => links.release(to, release),
                 Some(Action::BadBlock { to, bad }) => links.bad_block(to, bad),
+                Some(Action::CopyFails { to, fails }) => links.copy_fails(to, fails),
                 Some(Action::Read { request, objects }) => {
                     if events.send(DataPlaneEvent::Directory(DirectoryAsk::Read { request, objects })).is_err() {
                         self.happened.push_back(Happened::Read(request, None));
@@ -425,18 +427,19 @@ impl<F: FrontEnd> CoreController<F> {
         }
     }
     /// Has a copy of this node make an epoch durable.
-    async fn accept(&self, by: OwnerId, fence: &Fence) -> Option<Fenced> {
+    async fn accept(&self, by: OwnerId, fence: &Fence) -> Result<Fenced, NotAccepted> {
         let sync = if fence.resync { CopySync::Join } else { CopySync::InSync };
         let ask = FenceCopy { component: fence.component, epoch: fence.epoch, period_start: fence.period_start, by, sync };
         match self.fence_copy(ask).await {
             Ok(fenced) => {
                 // Whoever makes it known anew, to the machine of grants, goes by this.
                 self.core.borrow_mut().ledger.accepted.insert(fence.component, (fence.epoch, by));
-                Some(fenced)
+                Ok(fenced)
             }
             Err(why) => {
                 tracing::debug!(component = %fence.component, epoch = fence.epoch.0, %why, "a copy does not accept an epoch yet");
-                None
+                let fails = matches!(why, Wrong::Refused(CopyRefused::DeviceFailed | CopyRefused::TooManyInDoubt));
+                Err(if fails { NotAccepted::Fails } else { NotAccepted::NotNow })
             }
         }
     }

@@ -47,14 +47,16 @@ struct Inner {
     current: tokio::sync::Mutex<Option<Connection>>,
     /// When there was an answer on it.
     answered: Mutex<Option<Instant>>,
-    /// Held by the one read that goes to two endpoints.
-    twice: tokio::sync::Mutex<()>,
+    /// Of reads that go to two endpoints. One that hangs at both must not keep another from the second.
+    twice: tokio::sync::Semaphore,
 }
 
 /// A client. Clones share their connection.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
+/// Reads that go to two endpoints at once.
+const TWICE_MAX: usize = 8;
 /// Whether a call may be made twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Repeat {
@@ -69,8 +71,13 @@ impl Client {
     pub fn new(options: Options) -> Result<Self, EtcdError> {
         let connector = Mutex::new(options.identity.as_ref().map(tls::connector).transpose()?);
         let endpoints = Mutex::new(Endpoints { all: Vec::new(), next: 0 });
-        let inner =
-            Inner { connector, endpoints, current: tokio::sync::Mutex::new(None), answered: Mutex::default(), twice: Default::default() };
+        let inner = Inner {
+            connector,
+            endpoints,
+            current: tokio::sync::Mutex::new(None),
+            answered: Mutex::default(),
+            twice: tokio::sync::Semaphore::new(TWICE_MAX),
+        };
         let client = Self(Arc::new(inner));
         client.set_endpoints(options.endpoints)?;
         Ok(client)
@@ -260,11 +267,15 @@ impl Client {
         until: Instant,
     ) -> Result<A, EtcdError> {
         let connection = self.connection(until).await?;
-        let until = until.min(Instant::now() + ATTEMPT_MAX);
+        let began = Instant::now();
+        let until = until.min(began + ATTEMPT_MAX);
         let result = match repeat {
             Repeat::Harmless => self.ask(&connection, method, request, until).await,
             Repeat::Never => connection.call(method, request, until).await,
         };
+        if let Err(error) = &result {
+            tracing::debug!(method = method.0, endpoint = %connection.endpoint, took = ?began.elapsed(), %error, "a call of etcd failed");
+        }
         match &result {
             Ok(_) => self.note_answer(Some(Instant::now())),
             Err(error) if error.may_pass() => self.leave(&connection).await,
@@ -286,12 +297,20 @@ impl Client {
             return result;
         }
         let others: Vec<Endpoint> = self.in_turn().into_iter().filter(|e| *e != connection.endpoint).collect();
-        let Ok(_one) = self.0.twice.try_lock() else { return first.await };
+        let Ok(_one) = self.0.twice.try_acquire() else { return first.await };
         let second = async {
-            let other = self.dial_one_of(others, Duration::ZERO, until).await?;
-            let answer = other.call(method, request, until).await?;
-            self.change_to(&other, connection).await;
-            Ok::<A, EtcdError>(answer)
+            loop {
+                let other = self.dial_one_of(others.clone(), Duration::ZERO, until).await?;
+                match other.call(method, request, until).await {
+                    // Those that have lost their leader say so once, and answer when they have another.
+                    Err(error) if error.may_pass() && Instant::now() + PAUSE < until => sleep(PAUSE).await,
+                    Err(error) => return Err(error),
+                    Ok(answer) => {
+                        self.change_to(&other, connection).await;
+                        return Ok::<A, EtcdError>(answer);
+                    }
+                }
+            }
         };
         let mut second = pin!(second);
         tokio::select! {

@@ -203,3 +203,37 @@ fn requests_beyond_the_servers_limits_are_refused_and_did_not_happen() {
     assert_eq!(refused(txn(vec![put("l", &vec![0; 3 * crate::REQUEST_BYTES_MAX], 0)])), Refusal::TooLarge);
     members.block(client.txn(&many(crate::TXN_OPERATIONS_MAX), until())).unwrap();
 }
+
+/// The leader hangs, and the client is connected to it: a change is made as soon as the others have a leader.
+#[test]
+fn a_leader_that_hangs_costs_an_election() {
+    let mut members = Members::start(3, &[]);
+    let leader = members.leader().unwrap();
+    let all: Vec<Endpoint> = (0..3).map(|n| members.all[(leader + n) % 3].endpoint.clone()).collect();
+    let client = Client::new(Options { endpoints: all, ..members.options() }).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let change = || {
+        let compare = Compare { result: 0, target: CompareTarget::Version.into(), key: b"b".to_vec(), with: Some(Target::Version(0)) };
+        TxnRequest { compare: vec![compare], success: vec![put("a", b"x", 0)], failure: vec![] }
+    };
+    runtime.block_on(client.txn(&change(), until())).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    members.pause(leader);
+    std::thread::sleep(Duration::from_millis(700));
+    let began = Instant::now();
+    let took = runtime.block_on(async {
+        // Another call hangs at all of them meanwhile: a change, which those without a leader lose.
+        let lost = change();
+        let other = client.read(&lost, until());
+        let one = async {
+            sleep(Duration::from_millis(50)).await;
+            client.txn(&change(), until()).await.unwrap();
+            began.elapsed()
+        };
+        let mut other = pin!(other);
+        tokio::select! { took = one => took, _ = async { _ = (&mut other).await; std::future::pending::<()>().await } => unreachable!() }
+    });
+    members.go_on(leader);
+    // An election begins 1 to 2 s after the last sign of life. Who waited for the one that hangs waited 2 s from here.
+    assert!(took < Duration::from_millis(1900), "{took:?}");
+}

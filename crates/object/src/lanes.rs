@@ -24,7 +24,7 @@ use crate::{
 use base::crc32c;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, BlockNo};
-use base::{Lane, Order, Seq, SourceContent, SourceRun};
+use base::{Duration, Lane, Order, Seq, SourceContent, SourceRun};
 use rt::{Buf, Rt};
 use slab::Slab;
 use smallvec::SmallVec;
@@ -51,6 +51,10 @@ pub trait Blocks {
     /// What a component knows as one copy of several; `None`: it is none, it was not fenced yet.
     fn replica(&self, _component: ComponentNo) -> Option<ReplicaView> {
         None
+    }
+    /// How long a device of it has ended nothing though it has operations.
+    fn still_for(&mut self) -> Duration {
+        Duration::ZERO
     }
     /// The next block that was found lost when nobody had asked for it.
     fn pop_bad(&mut self) -> Option<BadBlock> {
@@ -80,6 +84,9 @@ impl Blocks for store::Shard {
     }
     fn replica(&self, component: ComponentNo) -> Option<ReplicaView> {
         store::Shard::replica(self, component)
+    }
+    fn still_for(&mut self) -> Duration {
+        store::Shard::still_for(self)
     }
     fn pop_bad(&mut self) -> Option<BadBlock> {
         store::Shard::pop_bad(self)

@@ -9,7 +9,7 @@ use crate::desired::OwnNode;
 use crate::limits::CONTROL_EVENTS_MAX;
 use crate::member::Line;
 use base::{Instant, NodeId, OwnerId};
-use format::peer::{BadBlock, Control, Fence, FencedPart, Incarnation, Release};
+use format::peer::{BadBlock, Control, CopyFails, Fence, FencedPart, Incarnation, Release};
 use object::grant::{Counter, FencedParts, Granter, fenced_parts};
 use object::owner::Fenced;
 use object::owners::{ControlDoor, ControlEvent, Grants};
@@ -106,5 +106,8 @@ impl ControlDoor for ControlLinks {
     }
     fn bad_block(&mut self, to: NodeId, bad: BadBlock) {
         self.say(to, &Control::BadBlock(bad));
+    }
+    fn copy_fails(&mut self, to: NodeId, fails: CopyFails) {
+        self.say(to, &Control::CopyFails(fails));
     }
 }

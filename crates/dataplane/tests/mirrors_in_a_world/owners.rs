@@ -40,6 +40,8 @@ struct Cluster {
     /// A copy that is much slower than the others leaves.
     slow_copies_leave: bool,
     resync: base::ResyncPace,
+    /// Requests that failed.
+    errors: usize,
 }
 
 impl Cluster {
@@ -58,8 +60,21 @@ impl Cluster {
         let (lives, terms) = (vec![1; nodes], vec![None; nodes]);
         let (made, asked) = (vec![], BTreeMap::new());
         let (alone, slow_copies_leave, resync) = (false, false, base::ResyncPace::Normal);
-        let mut all =
-            Cluster { lab, security, revision: 1, record, lives, terms, made, asked, changes: 0, alone, slow_copies_leave, resync };
+        let mut all = Cluster {
+            lab,
+            security,
+            revision: 1,
+            record,
+            lives,
+            terms,
+            made,
+            asked,
+            changes: 0,
+            alone,
+            slow_copies_leave,
+            resync,
+            errors: 0,
+        };
         for n in 0..nodes {
             all.serve(n);
         }
@@ -273,6 +288,7 @@ impl Cluster {
                 while let Some(done) = exchange.borrow_mut().done.pop_front() {
                     self.asked.remove(&done.token);
                     self.lab.model.may_fail(&done);
+                    self.errors += usize::from(done.result.is_err());
                 }
             }
             assert!(self.lab.world.now() < until, "{:?} are not answered: {:?}", self.asked, self.record);
@@ -417,6 +433,69 @@ fn a_copy_that_is_much_slower_is_reported_and_leaves_only_where_the_policy_says_
         all.settle();
         all.check();
     }
+}
+
+/// A device of a node that answers hangs without an error for a while: the node's copy leaves, hosts go on, and the copy comes back.
+fn a_device_hangs(seed: u64, copies: &[usize], n: usize, device: usize) {
+    let mut all = Cluster::new(seed, &[2, 1, 2], copies, LinkSecurity::Plain);
+    all.play(400);
+    all.settle();
+    all.passes(20);
+    let disk = all.lab.world.disk(&all.lab.nodes[n].devices[device]);
+    disk.stall(Duration::from_secs(15));
+    let began = all.lab.world.now();
+    while all.lab.world.now().since(began) < Duration::from_millis(100) {
+        all.play(1);
+    }
+    all.settle();
+    let took = all.lab.world.now().since(began);
+    assert!(took < Duration::from_secs(3), "something waited for {took:?}");
+    assert_eq!((all.state(n), all.owner()), (CopyState::Absent, 0));
+    let mut longest = 0;
+    while all.state(n) != CopyState::Active {
+        // Not without a pause, for which the simulator would take minutes.
+        longest = longest.max(all.play(20));
+        all.passes(1);
+        assert!(all.lab.world.now().since(began) < Duration::from_secs(90), "it does not come back: {:?}", all.record);
+    }
+    assert!(longest < 3_000, "{longest} ms without an answer");
+    all.play(100);
+    all.settle();
+    all.check();
+}
+
+#[test]
+fn a_copy_whose_device_hangs_leaves_and_comes_back() {
+    a_device_hangs(130, &[0, 1], 1, 0);
+    a_device_hangs(131, &[0, 1, 2], 0, 0);
+    a_device_hangs(132, &[0, 1], 0, 1);
+}
+
+/// There is nobody who could go on without it: hosts wait, and get no error.
+#[test]
+fn the_last_copy_does_not_leave_because_its_device_hangs() {
+    let mut all = Cluster::new(150, &[2, 1, 2], &[0, 1], LinkSecurity::Plain);
+    all.play(100);
+    all.kill(1);
+    all.until("the other copy leaves", |all| all.state(1) == CopyState::Absent);
+    all.play(100);
+    all.settle();
+    for device in [0, 1] {
+        all.lab.world.disk(&all.lab.nodes[0].devices[device]).stall(Duration::from_secs(10));
+    }
+    let (errors, began) = (all.errors, all.lab.world.now());
+    for _ in 0..20 {
+        all.submit_one();
+    }
+    all.settle();
+    let took = all.lab.world.now().since(began);
+    assert!((9_000..13_000).contains(&took.as_millis()), "{took:?}");
+    assert_eq!((all.errors, all.state(0)), (errors, CopyState::Active));
+    all.restart(1);
+    all.until("all are in sync", |all| all.record.is_whole());
+    all.play(200);
+    all.settle();
+    all.check();
 }
 
 /// Whatever dies, as long as a copy in sync is left: nothing is lost, and all comes back.

@@ -142,9 +142,10 @@ impl Settings {
             "pre-vote": true,
             "strict-reconfig-check": true,
             "experimental-initial-corrupt-check": true,
-            // In milliseconds: round trips between nodes of one site are far below.
-            "heartbeat-interval": 100,
-            "election-timeout": 1000,
+            // In milliseconds. Round trips between nodes of one site are far below, and those to a witness still fit. A node that dies may be the leader:
+            // what others have to change because of that waits for the next one.
+            "heartbeat-interval": 50,
+            "election-timeout": 500,
             "quota-backend-bytes": self.quota_bytes,
             "auto-compaction-mode": "revision",
             "auto-compaction-retention": HISTORY_REVISIONS.to_string(),

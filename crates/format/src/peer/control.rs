@@ -5,7 +5,9 @@
 
 use super::error::{PeerError, check, reserved};
 use super::header::{Envelope, HEADER_BYTES, Header, MessageKind};
-use super::sizes::{BAD_BLOCK_BYTES, BEAT_BYTES, BEAT_ENTRY_BYTES, DOUBT_BYTES, FENCE_BYTES, FENCED_BYTES, RELEASE_BYTES};
+use super::sizes::{
+    BAD_BLOCK_BYTES, BEAT_BYTES, BEAT_ENTRY_BYTES, COPY_FAILS_BYTES, DOUBT_BYTES, FENCE_BYTES, FENCED_BYTES, RELEASE_BYTES,
+};
 pub use super::sizes::{BEAT_ENTRIES_MAX, DOUBT_ENTRIES_MAX};
 use crate::bytes::*;
 use base::unit::{BLOCK_BYTES, VOLUME_BYTES_MAX};
@@ -17,11 +19,12 @@ layout!(release: 40 bytes { 0: OBJECT[16], 16: NEXT[16], 32: EPOCH[4], 36: RESER
 layout!(fence: 48 bytes { 0: OBJECT[16], 16: COMPONENT[16], 32: EPOCH[4], 36: PERIOD_START[4], 40: FLAGS[1], 41: RESERVED[7] });
 layout!(fenced: 40 bytes { 0: COMPONENT[16], 16: EPOCH[4], 20: PROGRESS_TO[4], 24: PROGRESS_BELOW[8], 32: FLAGS[1], 33: RESERVED[7] });
 layout!(bad_block: 32 bytes { 0: COMPONENT[16], 16: BLOCK[8], 24: RESERVED[8] });
+layout!(copy_fails: 24 bytes { 0: COMPONENT[16], 16: EPOCH[4], 20: RESERVED[4] });
 layout!(doubt: 16 bytes { 0: LANE[1], 1: WHAT[1], 2: RESERVED[2], 4: SMALL[4], 8: LARGE[8] });
 
 const _: () = assert!(beat::BYTES == BEAT_BYTES && beat_entry::BYTES == BEAT_ENTRY_BYTES && release::BYTES == RELEASE_BYTES);
 const _: () = assert!(fence::BYTES == FENCE_BYTES && fenced::BYTES == FENCED_BYTES && doubt::BYTES == DOUBT_BYTES);
-const _: () = assert!(bad_block::BYTES == BAD_BLOCK_BYTES);
+const _: () = assert!(bad_block::BYTES == BAD_BLOCK_BYTES && copy_fails::BYTES == COPY_FAILS_BYTES);
 
 /// More parts follow; the clock says nothing yet.
 const MORE: u8 = 1;
@@ -43,6 +46,8 @@ pub enum Control {
     Fenced(FencedPart),
     /// See [`BadBlock`].
     BadBlock(BadBlock),
+    /// See [`CopyFails`].
+    CopyFails(CopyFails),
 }
 
 /// Asks for a grant.
@@ -109,6 +114,15 @@ pub struct BadBlock {
     pub block: BlockNo,
 }
 
+/// The answer to a Fence of a copy that cannot accept the epoch: its device has failed or makes no progress, or too much is in doubt in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyFails {
+    /// Which copy.
+    pub component: ComponentId,
+    /// The epoch of the Fence.
+    pub epoch: Epoch,
+}
+
 /// What a lane of a copy says when it is fenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoubtEntry {
@@ -143,6 +157,7 @@ impl Control {
             MessageKind::Fence => Fence::parse(b).map(Control::Fence),
             MessageKind::Fenced => FencedPart::parse(b).map(Control::Fenced),
             MessageKind::BadBlock => BadBlock::parse(b).map(Control::BadBlock),
+            MessageKind::CopyFails => CopyFails::parse(b).map(Control::CopyFails),
             other => Err(PeerError::Kind(other as u8)),
         }
     }
@@ -155,6 +170,7 @@ impl Control {
             Control::Fence(_) => MessageKind::Fence,
             Control::Fenced(_) => MessageKind::Fenced,
             Control::BadBlock(_) => MessageKind::BadBlock,
+            Control::CopyFails(_) => MessageKind::CopyFails,
         }
     }
     /// The whole message into `out`; its bytes.
@@ -170,6 +186,7 @@ impl Control {
             Control::Fence(fence) => fence.put(b),
             Control::Fenced(part) => part.put(b),
             Control::BadBlock(bad) => bad.put(b),
+            Control::CopyFails(fails) => fails.put(b),
         };
         Header::seal(self.kind(), envelope, [0; 2], bytes, out)
     }
@@ -280,6 +297,22 @@ impl BadBlock {
         b[..BYTES].fill(0);
         put(b, COMPONENT, self.component.as_bytes());
         put_u64(b, BLOCK, self.block.0);
+        BYTES
+    }
+}
+
+impl CopyFails {
+    fn parse(b: &[u8]) -> Result<CopyFails, PeerError> {
+        use copy_fails::*;
+        let b = b.first_chunk::<BYTES>().ok_or(PeerError::Length)?;
+        reserved(b, RESERVED, BYTES)?;
+        Ok(CopyFails { component: ComponentId::from_bytes(array_at(b, COMPONENT)), epoch: Epoch(u32_at(b, EPOCH)) })
+    }
+    fn put(&self, b: &mut [u8]) -> usize {
+        use copy_fails::*;
+        b[..BYTES].fill(0);
+        put(b, COMPONENT, self.component.as_bytes());
+        put_u32(b, EPOCH, self.epoch.0);
         BYTES
     }
 }
@@ -429,7 +462,10 @@ mod tests {
         let bad = (any::<[u8; 16]>(), 0..VOLUME_BYTES_MAX / BLOCK_BYTES as u64).prop_map(|(component, block)| {
             Control::BadBlock(BadBlock { component: ComponentId::from_bytes(component), block: BlockNo(block) })
         });
-        prop_oneof![heartbeat, grant, fenced, small, bad]
+        let fails = (any::<[u8; 16]>(), any::<u32>()).prop_map(|(component, epoch)| {
+            Control::CopyFails(CopyFails { component: ComponentId::from_bytes(component), epoch: Epoch(epoch) })
+        });
+        prop_oneof![heartbeat, grant, fenced, small, bad, fails]
     }
 
     proptest! {

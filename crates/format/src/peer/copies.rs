@@ -129,6 +129,8 @@ pub enum CopyOutcome {
     Closing,
     /// As far as the copy's node knows, the sender does not own the object, or the copy is not there: to be sent again, if it does and is.
     NotOwner,
+    /// A device of the copy makes no progress. What was asked for may still become durable: to be sent again, unless others have it.
+    Late,
 }
 
 /// The answer to a Change.
@@ -249,6 +251,7 @@ impl CopyOutcome {
             CopyOutcome::NoComponent => (6, 0, 0),
             CopyOutcome::Closing => (7, 0, 0),
             CopyOutcome::NotOwner => (8, 0, 0),
+            CopyOutcome::Late => (9, 0, 0),
         }
     }
     fn parse(number: u8, block: u64, epoch: u32) -> Result<CopyOutcome, PeerError> {
@@ -262,6 +265,7 @@ impl CopyOutcome {
             6 => CopyOutcome::NoComponent,
             7 => CopyOutcome::Closing,
             8 => CopyOutcome::NotOwner,
+            9 => CopyOutcome::Late,
             _ => return Err(PeerError::Value { field: "outcome" }),
         };
         check(outcome.parts() == (number, block, epoch), "detail")?;

@@ -7,7 +7,7 @@ use super::error::{PeerError, check, reserved};
 use super::segment::{SEGMENTS_MAX, SUM_BYTES};
 use super::sizes::{
     ACK_BYTES, BAD_BLOCK_BYTES, BEAT_BYTES, BEAT_ENTRIES_MAX, BEAT_ENTRY_BYTES, CANCEL_BYTES, CHANGE_BYTES, COPY_DATA_BYTES,
-    COPY_READ_BYTES, DONE_BYTES, DOUBT_BYTES, DOUBT_ENTRIES_MAX, FENCE_BYTES, FENCED_BYTES, FORWARD_BYTES, GOODBYE_BYTES,
+    COPY_FAILS_BYTES, COPY_READ_BYTES, DONE_BYTES, DOUBT_BYTES, DOUBT_ENTRIES_MAX, FENCE_BYTES, FENCED_BYTES, FORWARD_BYTES, GOODBYE_BYTES,
     GREETING_BYTES_MAX, HELLO_ANSWER_BYTES, HELLO_BYTES, LIST_BYTES, LISTED_BYTES, REFUSAL_BYTES, RELEASE_BYTES, TICK_BYTES,
 };
 use crate::bytes::*;
@@ -94,11 +94,13 @@ pub enum MessageKind {
     Fenced = 42,
     /// A copy has lost a block.
     BadBlock = 43,
+    /// A copy cannot accept an epoch.
+    CopyFails = 44,
 }
 
 impl MessageKind {
     /// All of them.
-    pub const ALL: [MessageKind; 20] = [
+    pub const ALL: [MessageKind; 21] = [
         MessageKind::Hello,
         MessageKind::HelloAnswer,
         MessageKind::Refusal,
@@ -119,6 +121,7 @@ impl MessageKind {
         MessageKind::Fence,
         MessageKind::Fenced,
         MessageKind::BadBlock,
+        MessageKind::CopyFails,
     ];
     fn parse(byte: u8) -> Option<MessageKind> {
         MessageKind::ALL.into_iter().find(|kind| *kind as u8 == byte)
@@ -129,8 +132,8 @@ impl MessageKind {
     }
     /// Whether it goes over control links, and over no other.
     pub const fn is_control(self) -> bool {
-        use MessageKind::{BadBlock, Fence, Fenced, Grant, Heartbeat, Release};
-        matches!(self, Heartbeat | Grant | Release | Fence | Fenced | BadBlock)
+        use MessageKind::{BadBlock, CopyFails, Fence, Fenced, Grant, Heartbeat, Release};
+        matches!(self, Heartbeat | Grant | Release | Fence | Fenced | BadBlock | CopyFails)
     }
     /// How long its body is, at least and at most.
     const fn body_bytes(self) -> (usize, usize) {
@@ -153,6 +156,7 @@ impl MessageKind {
             MessageKind::Release => (RELEASE_BYTES, RELEASE_BYTES),
             MessageKind::Fence => (FENCE_BYTES, FENCE_BYTES),
             MessageKind::BadBlock => (BAD_BLOCK_BYTES, BAD_BLOCK_BYTES),
+            MessageKind::CopyFails => (COPY_FAILS_BYTES, COPY_FAILS_BYTES),
             MessageKind::Fenced => (FENCED_BYTES, FENCED_BYTES + DOUBT_ENTRIES_MAX * DOUBT_BYTES),
         }
     }

@@ -164,7 +164,7 @@ fn a_header_bounds_what_follows() {
     assert_eq!(changed(40, 512), Err(PeerError::Length), "data with a tick");
     assert_eq!(changed(52, 1), Err(PeerError::Reserved { at: 52 }));
     assert_eq!(changed(8, kind(4) | 1 << 16), Err(PeerError::Reserved { at: 10 }));
-    assert_eq!(changed(8, kind(44)), Err(PeerError::Kind(44)));
+    assert_eq!(changed(8, kind(45)), Err(PeerError::Kind(45)));
     let forward = |body: u32, first: u32, second: u32| {
         let mut b = vec![0; HEADER_BYTES + body as usize];
         Header::seal(MessageKind::Forward, &ENVELOPE, [first, second], body as usize, &mut b);
@@ -258,7 +258,8 @@ fn changes_that_no_owner_sends_are_refused() {
 #[test]
 fn an_answer_of_a_copy_has_what_goes_with_its_outcome_and_nothing_else() {
     use CopyOutcome::*;
-    let all = [Done, StaleEpoch(Epoch(7)), NoSpace, Media(BlockNo(7)), Uncorrectable(BlockNo(7)), Failed, NoComponent, Closing, NotOwner];
+    let all =
+        [Done, StaleEpoch(Epoch(7)), NoSpace, Media(BlockNo(7)), Uncorrectable(BlockNo(7)), Failed, NoComponent, Closing, NotOwner, Late];
     for outcome in all {
         let ack = Ack { request: RequestId(1 << 16), incarnation: Incarnation(2), seq: Seq { term: Epoch(3), counter: 4 }, outcome };
         let message = written(|out| ack.write(&ENVELOPE, out));

@@ -5,11 +5,11 @@
 //! Never: decides whether an epoch may be accepted.
 
 use super::COPIED;
-use super::holder::InShard;
+use super::holder::{InShard, ShardAt};
 use crate::lanes::{Blocks, Lanes};
 use crate::layout::ComponentAt;
 use base::unit::BlockNo;
-use base::{Epoch, Order, OwnerId};
+use base::{Epoch, Instant, Order, OwnerId};
 use rt::Rt;
 use rt::sync::{OneReceiver, OneSender, oneshot};
 use store::{CopySync, OpKind, ShardDone, ShardOp, StoreError};
@@ -18,6 +18,15 @@ use store::{CopySync, OpKind, ShardDone, ShardOp, StoreError};
 pub(super) const ACCEPTS: u64 = 1 << 32;
 /// Epochs that wait for shards of one core. Beyond, they are to come again.
 const ACCEPTS_MAX: usize = 8192;
+
+/// An epoch that a shard is to accept.
+pub(super) struct Accepts {
+    pub shard: ShardAt,
+    /// When it came.
+    pub since: Instant,
+    /// `None`: who had asked has heard that the shard hangs.
+    pub why: Option<Accepting>,
+}
 
 /// Why a shard is to accept an epoch.
 pub(super) enum Accepting {
@@ -59,17 +68,20 @@ impl<S: Blocks> Lanes<S> {
         self.accept_in(rt, of, order, (by, sync), Accepting::Change(of, order.epoch));
     }
     fn accept_in(&mut self, rt: &Rt, (group, no, component): InShard, order: Order, (by, sync): (OwnerId, CopySync), why: Accepting) {
-        let cookie = ACCEPTS | u64::from(self.copies(rt).accepting.insert(why) as u32 | COPIED);
+        let cookie = ACCEPTS
+            | u64::from(self.copies(rt).accepting.insert(Accepts { shard: (group, no), since: rt.now(), why: Some(why) }) as u32 | COPIED);
         let op = ShardOp { cookie, component, block: BlockNo(0), blocks: 0, order, kind: OpKind::Accept { by, sync } };
+        self.watch_shards(rt);
         self.shard_mut(group, no).expect("just seen").submit(rt, op);
     }
     /// A shard has done that, or has not.
     pub(super) fn epoch_accepted(&mut self, rt: &Rt, done: &ShardDone) {
         let copies = self.copies(rt);
-        match copies.accepting.remove((done.cookie as u32 & !COPIED) as usize) {
+        match copies.accepting.remove((done.cookie as u32 & !COPIED) as usize).why {
             // Nobody waits any more when the command's task was ended by a shutdown.
-            Accepting::Fence(waiting) => _ = waiting.send(done.result),
-            Accepting::Change(of, epoch) => copies.holder.ended(of, epoch),
+            Some(Accepting::Fence(waiting)) => _ = waiting.send(done.result),
+            Some(Accepting::Change(of, epoch)) => copies.holder.ended(of, epoch),
+            None => {}
         }
     }
 }

@@ -409,11 +409,15 @@ impl<S: Blocks> Lanes<S> {
                 }
                 return copies.wake_at(rt, at);
             }
+            CopyOutcome::Late => return self.copy_late(rt, id, component),
             _ => {}
         }
         match &mut copied.stage {
             CopiedStage::Reading(_) => match (outcome, answer.data) {
-                (CopyOutcome::Done, Some(data)) => self.blocks_read(rt, id, data),
+                (CopyOutcome::Done, Some(data)) => {
+                    self.late_ones_fail(id);
+                    self.blocks_read(rt, id, data);
+                }
                 (CopyOutcome::Uncorrectable(_), _) => self.gate(rt, id, Err(io_error(outcome)), None),
                 _ => {
                     copied.bad.push(component);
@@ -559,6 +563,7 @@ impl<S: Blocks> Lanes<S> {
                 self.try_again(rt, id, serial, component);
             }
             self.open_gate(rt);
+            self.look_at_shards(rt);
         }
         moved |= !self.has_copies().joining.is_empty() && self.joined(rt);
         // What is waited for ends in more ways than one: a read may come to wait for a change that is not to begin.
@@ -604,7 +609,7 @@ impl<S: Blocks> Lanes<S> {
 
 impl Copies {
     /// The best copy to read for a part: the own one, else one with a link.
-    fn source_of(&self, id: u32) -> Option<CopyRef> {
+    pub(super) fn source_of(&self, id: u32) -> Option<CopyRef> {
         let Copied { part, own, bad, .. } = &self.parts[(id & !COPIED) as usize];
         let v = self.volumes.get(&part.volume)?;
         let active = v.copies(part.mirror).filter(|(copy, state)| state.is_in_sync() && !bad.contains(&copy.component));

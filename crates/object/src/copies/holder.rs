@@ -17,7 +17,7 @@ use crate::lanes::{Blocks, Lanes};
 use crate::layout::{ComponentAt, GroupSlot};
 use base::hooks::{self, SeededFault};
 use base::unit::{BLOCK_BYTES, BlockNo};
-use base::{Epoch, Lane, NodeId, Order, SourceContent, SourceRun};
+use base::{Epoch, Instant, Lane, NodeId, Order, SourceContent, SourceRun};
 use format::peer::CopyOutcome;
 use rt::{Buf, Rt};
 use std::collections::BTreeMap;
@@ -26,6 +26,8 @@ use store::{ComponentNo, CopySync, OpKind, ReplicaView, ShardDone, ShardOp, Stor
 /// Operations of other nodes with the shards of one core. Beyond, they are to come again.
 const WORKS_MAX: usize = 8192;
 
+/// A shard of a group.
+pub(super) type ShardAt = (GroupSlot, u8);
 /// A component in a shard.
 pub(super) type InShard = (GroupSlot, u8, ComponentNo);
 
@@ -45,13 +47,23 @@ impl Holder {
 /// What a shard is at.
 #[derive(Debug)]
 pub(super) struct AtWork {
-    reply: ReplyTo,
+    /// `None`: who had asked has heard that it is late.
+    pub(super) reply: Option<ReplyTo>,
+    /// When it came.
+    pub(super) since: Instant,
     order: Order,
     at: ComponentAt,
     shard: u8,
     changes: bool,
     /// What the blocks hold that are read.
     run: Option<SourceRun>,
+}
+
+impl AtWork {
+    /// The shard that is at it.
+    pub(super) const fn in_shard(&self) -> ShardAt {
+        (self.at.group, self.shard)
+    }
 }
 
 impl Copies {
@@ -99,7 +111,10 @@ impl<S: Blocks> Lanes<S> {
         if let (true, ReplyTo::Node { .. }) = (changes, reply) {
             copies.stats.held_changes += 1;
         }
-        let cookie = u64::from(copies.works.insert(AtWork { reply, order, at, shard, changes, run: found }) as u32 | COPIED);
+        let cookie = u64::from(
+            copies.works.insert(AtWork { reply: Some(reply), since: rt.now(), order, at, shard, changes, run: found }) as u32 | COPIED,
+        );
+        self.watch_shards(rt);
         let order = if changes { order } else { Order::default() };
         let op = ShardOp { cookie, component: at.no, block: BlockNo(block), blocks, order, kind };
         match self.shard_mut(at.group, shard) {
@@ -161,7 +176,8 @@ impl<S: Blocks> Lanes<S> {
         if done.cookie & ACCEPTS != 0 {
             return self.epoch_accepted(rt, &done);
         }
-        let AtWork { reply, order, at, shard, changes, run } = self.copies(rt).works.remove((done.cookie as u32 & !COPIED) as usize);
+        let AtWork { reply, order, at, shard, changes, run, .. } = self.copies(rt).works.remove((done.cookie as u32 & !COPIED) as usize);
+        let Some(reply) = reply else { return };
         let mut accepted = || self.shard_mut(at.group, shard).and_then(|shard| shard.replica(at.no)).map(|view| view.accepted);
         let outcome = match done.result {
             Ok(()) => CopyOutcome::Done,

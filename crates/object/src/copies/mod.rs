@@ -19,6 +19,7 @@ mod commands;
 mod door;
 mod flow;
 mod holder;
+mod late;
 mod lists;
 mod message;
 mod pace;
@@ -36,7 +37,7 @@ use crate::layout::ComponentAt;
 use crate::owner::{Command, CopyRef, Event, RangeCopy, Targets};
 use crate::part::Part;
 use crate::range_lock::Range;
-use accept::Accepting;
+use accept::Accepts;
 use background::{Background, Phase};
 use base::{BlockNo, ComponentId, CopyState, Duration, Epoch, Instant, Lane, NodeId, Order, Ownership, ResyncPace, Seq, SourceRun};
 use format::peer::{ChangeSource, ChangeVerb, CopyOutcome};
@@ -192,6 +193,8 @@ struct Copied {
     found: Option<(Result<(), IoError>, Option<Data>)>,
     /// Copies that could not be read, and how the last one failed.
     bad: SmallVec<[ComponentId; 1]>,
+    /// Those among them that are only late.
+    late: SmallVec<[ComponentId; 1]>,
     error: IoError,
 }
 
@@ -364,6 +367,10 @@ base::counters! {
         pub held_changes: u64 = counter("held_changes"),
         /// Requests of nodes that do not own the object, or in an epoch that is over.
         pub held_refused: u64 = counter("refused_copy_requests"),
+        /// Requests to copies of this node that were answered as late: a device makes no progress.
+        pub late: u64 = counter("late_copy_requests"),
+        /// Shards of which a device makes no progress while copies of other nodes or of this one wait for it.
+        pub hanging: u32 = gauge("hanging_shards"),
     }
 }
 
@@ -379,7 +386,9 @@ pub struct Copies {
     works: Slab<AtWork>,
     holder: Holder,
     /// Epochs that shards of this core are to accept.
-    accepting: Slab<Accepting>,
+    accepting: Slab<Accepts>,
+    /// When the shards are looked at that have anything.
+    looks: Option<Instant>,
     /// Of nodes with which there is a link for copies: its number.
     links: BTreeMap<NodeId, u64>,
     calls: VecDeque<CopyCall>,
@@ -429,6 +438,7 @@ impl Copies {
             works: Slab::new(),
             holder: Holder::default(),
             accepting: Slab::new(),
+            looks: None,
             links: BTreeMap::new(),
             calls: VecDeque::new(),
             asked: BTreeMap::new(),
@@ -463,7 +473,21 @@ impl Copies {
         self.serial = self.serial.wrapping_add(1);
         let (serial, stage, bad, error) = (self.serial, CopiedStage::Waiting, SmallVec::new(), IoError::Failed);
         let (ranged, asked, transfer, found) = (false, (Instant(0), 0), None, None);
-        self.parts.insert(Copied { part, own, serial, reads: 0, purpose, ranged, asked, transfer, stage, found, bad, error }) as u32
+        self.parts.insert(Copied {
+            part,
+            own,
+            serial,
+            reads: 0,
+            purpose,
+            ranged,
+            asked,
+            transfer,
+            stage,
+            found,
+            bad,
+            late: SmallVec::new(),
+            error,
+        }) as u32
             | COPIED
     }
     fn get(&mut self, id: u32) -> Option<&mut Copied> {
@@ -530,7 +554,7 @@ fn io_error(outcome: CopyOutcome) -> IoError {
     match outcome {
         CopyOutcome::NoSpace => IoError::NoSpace,
         CopyOutcome::Media(block) | CopyOutcome::Uncorrectable(block) => IoError::Media { offset: block.offset() },
-        CopyOutcome::Failed => IoError::Failed,
+        CopyOutcome::Failed | CopyOutcome::Late => IoError::Failed,
         CopyOutcome::NoComponent => IoError::NoVolume,
         CopyOutcome::Closing => IoError::Closing,
         CopyOutcome::Done | CopyOutcome::StaleEpoch(_) | CopyOutcome::NotOwner => IoError::NotOwner,

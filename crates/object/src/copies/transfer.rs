@@ -302,7 +302,7 @@ impl<S: Blocks> Lanes<S> {
         let chunk = self.has_copies().volumes.get(&volume).map(|v| (v.targets.ownership.epoch, u16::MAX));
         self.send_run(rt, id, SourceRun { content: SourceContent::Uncorrectable, blocks: 1, chunk }, None);
     }
-    fn has_other_source(&mut self, id: u32) -> bool {
+    pub(super) fn has_other_source(&mut self, id: u32) -> bool {
         let copies = self.has_copies();
         let Copied { part, own, bad, transfer, .. } = &copies.parts[(id & !COPIED) as usize];
         let range = transfer.as_ref().and_then(|transfer| transfer.range);

@@ -129,7 +129,8 @@ impl Link {
             | MessageKind::Release
             | MessageKind::Fence
             | MessageKind::Fenced
-            | MessageKind::BadBlock => {
+            | MessageKind::BadBlock
+            | MessageKind::CopyFails => {
                 self.events.push_back(LinkEvent::Control(Control::parse(header.kind, body)?));
             }
             MessageKind::Forward => {

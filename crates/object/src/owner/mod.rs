@@ -149,6 +149,10 @@ impl ObjectOwner {
         let owns = || self.known.as_ref().is_some_and(|(_, record)| record.owner.node == self.me.node);
         matches!(self.role, Role::Holder(_) | Role::TakingOver(_)) && owns()
     }
+    /// Whether a copy is to leave as soon as it can.
+    pub fn does_without(&self, copy: ComponentId) -> bool {
+        self.failing.contains(&copy)
+    }
     /// Whether nothing of an agreement is under way.
     pub fn has_agreed(&self) -> bool {
         matches!(&self.role, Role::Serving(_, service) if service.has_agreed())
@@ -388,6 +392,7 @@ impl ObjectOwner {
         if fenced.epoch < term.record.ownership.term || fenced.epoch > term.record.epoch() {
             return; // of a term before
         }
+        self.failing.remove(&fenced.from);
         let active = copy.state == CopyState::Active;
         let answers = if active { term.hears(&CopyRef::from(&copy), fenced.epoch) } else { None };
         let epoch = term.record.epoch();
@@ -538,6 +543,10 @@ impl ObjectOwner {
         if term.pending.is_some() {
             return;
         }
+        if !serving && let Some(next) = self.cannot_fence() {
+            return self.gives_away(next, out);
+        }
+        let (Role::Fencing(term, ..) | Role::Serving(term, _)) = &self.role else { return };
         let leaving = leave(&term.record, me.node, serving, &self.reach, &self.failing);
         if !leaving.is_empty() && !rules.has(Rule::DropRaisesEpoch) && self.drops_silently(&leaving, out) {
             return;
@@ -565,6 +574,22 @@ impl ObjectOwner {
         let (record, reach, me) = (&term.record, &self.reach, self.me.node);
         let comes_back = |c: ComponentId| record.copy(c).is_none_or(|c| is_reached(c.node, me, reach));
         service.next_change(term, comes_back, self.rules)
+    }
+    /// The own copy cannot accept the epoch: who is to own the object, having one that may.
+    fn cannot_fence(&self) -> Option<NodeId> {
+        let record = self.record()?;
+        let can = |c: &CopyRecord| !self.failing.contains(&c.component) && is_reached(c.node, self.me.node, &self.reach);
+        let mut own = record.active().filter(|c| c.node == self.me.node);
+        let others = || record.active().filter(|c| c.node != self.me.node && can(c)).map(|c| c.node).min();
+        own.any(|c| self.failing.contains(&c.component)).then(others).flatten()
+    }
+    /// It serves nothing, and has not: another node is to own the object.
+    fn gives_away(&mut self, next: NodeId, out: &mut Vec<Command>) {
+        let Role::Fencing(term, ..) = &self.role else { return };
+        let nodes: BTreeSet<NodeId> = term.record.active().map(|c| c.node).filter(|node| *node != self.me.node).collect();
+        let release = Command::Release { nodes: nodes.into_iter().collect(), epoch: term.record.epoch(), next };
+        self.steps_down(out);
+        out.push(release);
     }
     /// HandOver: with nothing under way it serves no more, and then says so.
     fn gives_up(&mut self, out: &mut Vec<Command>) {

@@ -7,7 +7,7 @@
 use crate::grant::{Counter, GrantCell, Granter};
 use crate::owner::{Command, Revision};
 use base::{ComponentId, Instant, NodeId, ObjectId, OwnerId, OwnershipRecord};
-use format::peer::{BadBlock, Fence, Release};
+use format::peer::{BadBlock, CopyFails, Fence, Release};
 use std::sync::Arc;
 
 /// The machines of grants of this node, and the time by their clock, read for this call.
@@ -32,6 +32,15 @@ pub struct Change {
     pub on: Revision,
     /// To this.
     pub new: Box<OwnershipRecord>,
+}
+
+/// Why a copy of this node has not made an epoch durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAccepted {
+    /// Not yet: it is asked again.
+    NotNow,
+    /// It cannot: its device has failed or hangs, or too much is in doubt in it. It is asked again as well: perhaps it can later.
+    Fails,
 }
 
 /// What came of a transaction.
@@ -89,6 +98,13 @@ pub enum Action {
         to: NodeId,
         /// Which copy has lost which block.
         bad: BadBlock,
+    },
+    /// Say this to a node on its control link.
+    CopyFails {
+        /// Which node.
+        to: NodeId,
+        /// Which copy cannot accept which epoch.
+        fails: CopyFails,
     },
     /// A copy on this node is to make the epoch durable, with Restamp, and to say what is in doubt:
     /// [`Owners::accepted`](super::Owners::accepted).

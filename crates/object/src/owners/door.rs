@@ -6,7 +6,7 @@
 use super::Grants;
 use crate::owner::{Fenced, Reach};
 use base::{Epoch, Incarnation, Instant, NodeId, ObjectId, OwnerId};
-use format::peer::{BadBlock, Fence, Release};
+use format::peer::{BadBlock, CopyFails, Fence, Release};
 
 /// What control links report to whoever owns objects on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub enum ControlEvent {
     Released(NodeId, ObjectId, NodeId),
     /// A copy on another node has lost a block.
     BadBlock(NodeId, BadBlock),
+    /// A copy on another node cannot accept an epoch of this node.
+    CopyFails(NodeId, CopyFails),
     /// A node is no member any more.
     Left(NodeId),
 }
@@ -45,4 +47,6 @@ pub trait ControlDoor {
     fn release(&mut self, to: NodeId, release: Release);
     /// A copy on this node has lost a block.
     fn bad_block(&mut self, to: NodeId, bad: BadBlock);
+    /// A copy on this node cannot accept an epoch.
+    fn copy_fails(&mut self, to: NodeId, fails: CopyFails);
 }

@@ -151,10 +151,11 @@ impl Hosted {
                 self.drained.hears((None, said), core, cores).then_some(Event::Drained(number))
             }
             Event::JoinDrained { copy, invited } => self.joined.hears((Some(copy), invited.0), core, cores).then_some(event),
-            Event::CopyFails(copy) => {
+            // Once, however many of its requests say so, and when the others have gone on without it.
+            Event::CopyFails(copy) => self.is_news(copy).then(|| {
                 self.fails(copy, now);
-                Some(event)
-            }
+                event
+            }),
             Event::CopyWorks(copy) => {
                 self.failed.remove(&copy);
                 Some(event)
@@ -204,6 +205,21 @@ impl Hosted {
         }
         failure.until = now + (FAILED * (1 << failure.times.min(16))).min(FAILED_MAX);
         failure.times += 1;
+    }
+    /// A copy of a node cannot accept an epoch. Whether that is of this term, and news.
+    pub fn cannot_accept(&mut self, from: NodeId, component: ComponentId, epoch: Epoch, now: Instant) -> bool {
+        let Some(record) = self.owned() else { return false };
+        let its = record.copy(component).is_some_and(|copy| copy.node == from);
+        let news = its && (record.ownership.term..=record.epoch()).contains(&epoch) && self.is_news(component);
+        if news {
+            self.fails(component, now);
+        }
+        news
+    }
+    /// Whether a copy gets changes, and is not to leave anyhow.
+    fn is_news(&self, copy: ComponentId) -> bool {
+        let gets = |record: &OwnershipRecord| record.copy(copy).is_some_and(|copy| copy.state.gets_changes());
+        self.owned().is_some_and(gets) && !self.owner.does_without(copy)
     }
     /// A node has begun anew: its copies may work again.
     pub fn restarted(&mut self, node: NodeId) {

@@ -28,7 +28,9 @@ impl Owners {
         if owner.node == self.me.node && !mine && !hooks::seeded(SeededFault::KeptWithoutCopy) {
             return self.gives_away(object);
         }
-        if hosted.rests > g.now {
+        // With no other copy that is reached, there is nobody to leave it to.
+        let others = record.active().any(|c| c.node != self.me.node && self.reach.get(&c.node) == Some(&Reach::Up));
+        if hosted.rests > g.now && others {
             return;
         }
         if self.reach.get(&owner.node) == Some(&Reach::Gone) {

@@ -28,7 +28,7 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
-pub use action::{Action, Change, ChangeOutcome, Found, Grants};
+pub use action::{Action, Change, ChangeOutcome, Found, Grants, NotAccepted};
 pub use door::{ControlDoor, ControlEvent};
 pub use limits::{CHANGES_MAX, HOSTED_MAX, READS_MAX, RESYNCS_MAX};
 
@@ -38,7 +38,7 @@ use action::CopyKey;
 use base::hooks::{self, SeededFault};
 use base::{ComponentId, Epoch, Incarnation, Instant, NodeId, Nonce, ObjectId, OwnerId, OwnershipRecord, ResyncPace};
 use fences::{Asked, Fences, NEVER};
-use format::peer::{BadBlock, Fence, Release};
+use format::peer::{BadBlock, CopyFails, Fence, Release};
 use hosted::Hosted;
 use limits::{ACCEPT_AGAIN, EARLY, LETS_GO, TURN};
 use queue::{Batch, DirectoryQueue};
@@ -348,6 +348,15 @@ impl Owners {
         }
     }
 
+    /// A copy, on another node or on this one, cannot accept an epoch of this node: it leaves, if others can go on without it.
+    pub fn copy_fails(&mut self, g: &mut Grants<'_>, from: NodeId, fails: CopyFails) {
+        let CopyFails { component, epoch } = fails;
+        let Some(object) = self.of.get(&component).copied() else { return };
+        if self.objects.get_mut(&object).is_some_and(|hosted| hosted.cannot_accept(from, component, epoch, g.now)) {
+            self.step(g, object, Event::CopyFails(component));
+        }
+    }
+
     // ---- copies of this node ----------------------------------------------------------------------------------------
 
     /// A copy is on this node, and this is what it has accepted. At its start for each one, before links open.
@@ -360,20 +369,27 @@ impl Owners {
     pub fn without(&mut self, g: &mut Grants<'_>, object: ObjectId, component: ComponentId) {
         g.granter.without(object, component);
     }
-    /// The answer to [`Action::Accept`]: what the copy says once the epoch is durable. `None`: it is not.
-    pub fn accepted(&mut self, g: &mut Grants<'_>, object: ObjectId, component: ComponentId, said: Option<Fenced>) {
+    /// The answer to [`Action::Accept`]: what the copy says once the epoch is durable, or why it is not.
+    pub fn accepted(&mut self, g: &mut Grants<'_>, object: ObjectId, component: ComponentId, said: Result<Fenced, NotAccepted>) {
         let Some(asked) = self.fences.answered((object, component)) else { return };
         let Asked { by, fence } = asked;
         let this = |key: &CopyKey| *key == (object, component);
         match said {
-            None => {
+            Err(why) => {
+                if why == NotAccepted::Fails {
+                    let fails = CopyFails { component, epoch: fence.epoch };
+                    match by.node == self.me.node {
+                        true => self.copy_fails(g, self.me.node, fails),
+                        false => self.actions.push_back(Action::CopyFails { to: by.node, fails }),
+                    }
+                }
                 g.granter.not_accepted(object, component);
                 if self.objects.contains_key(&object) {
                     self.fences.waits(asked, NEVER, NEVER);
                 }
                 self.fences.stirs(this, g.now + ACCEPT_AGAIN);
             }
-            Some(fenced) => {
+            Ok(fenced) => {
                 g.granter.accepted(object, component, fence.epoch, by);
                 if by.node != self.me.node {
                     self.actions.push_back(Action::Fenced { to: by.node, fenced });

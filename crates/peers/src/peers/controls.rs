@@ -179,6 +179,7 @@ impl ControlLinks {
                 self.report([ControlEvent::Released(node, release.object, release.next)]);
             }
             Control::BadBlock(bad) => self.report([ControlEvent::BadBlock(node, bad)]),
+            Control::CopyFails(fails) => self.report([ControlEvent::CopyFails(node, fails)]),
             Control::Fence(fence) => {
                 let by = OwnerId { node, incarnation: *incarnation };
                 self.report([ControlEvent::Fence(by, fence)]);

@@ -1,6 +1,6 @@
 //! What a device did: counts, bytes, latencies.
 //!
-//! Invariant: every operation that ended is counted once, on whichever core it was.
+//! Invariant: every operation that ended is counted once, on whichever core it was; what has begun and not ended is in flight.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -47,6 +47,8 @@ base::counters! {
         pub discards: AtomicU64 = counter("discards"),
         /// Operations of any kind that failed.
         pub errors: AtomicU64 = counter("errors"),
+        /// Operations that the device has and has not ended.
+        pub in_flight: AtomicU64 = gauge("in_flight"),
         /// From submission to completion.
         pub read_latency: LatencyHistogram,
         /// From submission to completion.
@@ -55,6 +57,20 @@ base::counters! {
 }
 
 impl DeviceCounters {
+    /// Operations of any kind that ended, well or not.
+    pub fn ended(&self) -> u64 {
+        [&self.reads, &self.writes, &self.flushes, &self.discards].iter().map(|ended| ended.load(Relaxed)).sum()
+    }
+    /// The device gets an operation.
+    #[inline]
+    pub(crate) fn begins(&self) {
+        self.in_flight.fetch_add(1, Relaxed);
+    }
+    /// It has no more of it, however that came about.
+    #[inline]
+    pub(crate) fn is_over(&self) {
+        self.in_flight.fetch_sub(1, Relaxed);
+    }
     /// Counts a read that ended.
     #[inline]
     pub(crate) fn count_read(&self, bytes: u64, ns: u64, ok: bool) {

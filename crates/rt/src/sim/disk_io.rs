@@ -31,6 +31,7 @@ impl Shared {
     }
 
     fn submit(&self, place: Place, q: &Queue, cookie: u64, dev: &Device, kind: DiskOpKind, range: Range<u64>) {
+        dev.counters().begins();
         let disk = self.disk_of(dev);
         let mut s = self.state.borrow_mut();
         let s = &mut *s;
@@ -166,6 +167,7 @@ impl WorldState {
             }
         }
         let DiskOp { dev, q, cookie, submitted, error, kind, .. } = op;
+        dev.counters().is_over();
         let (ns, ok) = (self.now - submitted, error.is_none());
         let result = error.map_or(Ok(()), Err);
         let event = match kind {

@@ -281,6 +281,7 @@ impl WorldState {
             }
             self.timers.remove(&key.1);
             if let What::Disk(op) = event.what {
+                op.dev.counters().is_over();
                 cut_short.push(*op);
             }
         }

@@ -36,7 +36,8 @@ pub struct UringOptions {
     /// How long a core polls at most before it sleeps, while devices have operations of it. It learns when less will do. Longer than a disk takes: to be
     /// woken costs as much again.
     pub spin_devices: Duration,
-    /// The same when it waits for anything else. An idle core does not poll at all.
+    /// The same when it waits for anything else. Longer than another node takes that had to be woken: else nodes that wait for each other never learn
+    /// that nobody need sleep. An idle core does not poll at all.
     pub spin: Duration,
     /// Threads are called this, a dash and the core's number (15 bytes at most are shown by the system).
     pub thread_name: String,
@@ -50,7 +51,7 @@ impl Default for UringOptions {
             ring_entries: 256,
             submit_ops: 4,
             spin_devices: Duration::from_micros(250),
-            spin: Duration::from_micros(50),
+            spin: Duration::from_micros(250),
             thread_name: "core".into(),
         }
     }

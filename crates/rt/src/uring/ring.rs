@@ -129,6 +129,7 @@ impl Ring {
     }
 
     fn begin(&mut self, q: &Queue, cookie: u64, dev: &Device, now_ns: u64, kind: DeviceOpKind) {
+        dev.counters().begins();
         let op = Op { q: q.clone(), cookie, dev: dev.clone(), started_ns: now_ns, kind };
         if self.backlog.is_empty() && self.ops.len() < self.entries {
             self.enqueue(op);
@@ -360,6 +361,7 @@ impl Op {
     fn finish(self, result: Result<(), DeviceError>, now_ns: u64, stats: &CoreStats) {
         let ns = now_ns.saturating_sub(self.started_ns);
         let counters = self.dev.counters();
+        counters.is_over();
         stats.device_ops.add(1);
         let event = match self.kind {
             DeviceOpKind::Read { buf, .. } => {

@@ -147,10 +147,11 @@ fn mirrors(rng: &mut Rng, plan: &mut NodesPlan) {
     for _ in 0..rng.below(6) {
         let ((a, b), at) = (two_nodes(rng, plan), rng.below(plan.end_ns));
         let for_ns = 1_000_000 * (1 + up_to_one_of(rng, [500, 2_500, 6_000]));
-        let event = match rng.below(8) {
+        let event = match rng.below(9) {
             0..3 => NodeEvent::Restart { node: a, power: rng.one_in(2), for_ns },
             3 => NodeEvent::Pause { node: a, core: None, for_ns },
             4 | 5 => NodeEvent::Cut { from: a, to: b, both: rng.one_in(2), for_ns },
+            6 => NodeEvent::Stall { node: a, for_ns },
             _ => {
                 let volume = rng.below(plan.base.volumes.len() as u64) as usize;
                 NodeEvent::Prefer { node: a, volume, owner: (!rng.one_in(4)).then_some(b) }

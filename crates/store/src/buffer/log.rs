@@ -88,6 +88,11 @@ impl Log {
         }
     }
 
+    /// Where it lies.
+    pub fn device(&self) -> &Device {
+        &self.slice.device
+    }
+
     // ---- where blocks are -------------------------------------------------------------------------------------------
 
     /// Where the newest version of a block lies, if it is in the log.

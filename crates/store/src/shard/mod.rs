@@ -19,6 +19,7 @@ pub(crate) mod ops;
 pub(crate) mod read;
 pub(crate) mod space;
 pub(crate) mod state;
+mod stillness;
 #[cfg(feature = "hooks")]
 pub(crate) mod witness;
 
@@ -30,13 +31,14 @@ use crate::{ComponentInfo, ComponentNo};
 use crate::{Group, GroupError, destage, recovery, scrub};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, PIECE_BLOCKS};
-use base::{BlockNo, Lane, LaneDoubt, Order, Seq, SourceRun, crc32c};
+use base::{BlockNo, Duration, Lane, LaneDoubt, Order, Seq, SourceRun, crc32c};
 use copies::CopyList;
 use core::cell::RefCell;
 use op::{Change, Crcs, Logged, NO_PARENT, Op, OpKind, Reading, ShardDone, ShardOp, Stage, StoreError};
 use rt::{Buf, Event, Rt, TaskId};
 use state::{Phase, State};
 use std::rc::Rc;
+use stillness::Stillness;
 
 /// Operations that a shard has taken and not answered; its caller keeps within it. What waits for the log, for reads or to be fetched is among them.
 pub const OPERATIONS_MAX: usize = 1 << 28;
@@ -50,6 +52,7 @@ pub struct Shard {
     rt: Rt,
     tasks: Vec<TaskId>,
     scrub: Option<TaskId>,
+    stillness: Stillness,
 }
 
 impl Shard {
@@ -59,7 +62,7 @@ impl Shard {
         let tasks = destage::spawn(rt, &state);
         #[cfg(feature = "hooks")]
         crate::probe::open_shards::opened(&state);
-        Ok(Shard { state, rt: rt.clone(), tasks, scrub: None })
+        Ok(Shard { state, rt: rt.clone(), tasks, scrub: None, stillness: Stillness::default() })
     }
 
     /// Takes an operation. It ends in [`Shard::pop_done`], in any order.
@@ -113,6 +116,12 @@ impl Shard {
     /// The next operation that has ended.
     pub fn pop_done(&mut self) -> Option<ShardDone> {
         self.state.borrow_mut().ops.pop_done()
+    }
+
+    /// How long a device of the shard has ended nothing though it has operations, as far as this was asked often enough: at least every 0.4 s.
+    pub fn still_for(&mut self) -> Duration {
+        let state = self.state.borrow();
+        self.stillness.look(core::iter::once(state.log.device()).chain(state.space.devices().iter()), self.rt.now())
     }
 
     /// The next block that the scrub or destaging has found lost. Its figures have it as well.

@@ -181,6 +181,19 @@ fn an_owner_that_cannot_evict_lets_go_and_takes_over_again() {
     world.until(30000, "whole again", World::all_whole);
 }
 
+/// With nobody to leave it to, it does not wait when the directory answers again.
+#[test]
+fn an_owner_that_cannot_evict_and_is_alone_takes_over_as_soon_as_it_can() {
+    let mut world = World::new(21, &[1000, 1000], &[0, 0]);
+    everything_is_served(&mut world);
+    world.directory(0, false);
+    world.stops(1);
+    world.until(4000, "let go", |world| (0..2).all(|k| world.nodes[0].owners.state(object(k)) != Some(OwnerState::Serving)));
+    world.directory(0, true);
+    let after = world.until(4000, "served again", |world| (0..2).all(|k| world.serves(k).is_some()));
+    assert!(after < 1500, "{after} ms");
+}
+
 #[test]
 fn an_object_is_handed_over_to_the_node_that_was_named() {
     let mut world = World::new(9, &[1000, 1100, 900], &[0, 0, 1]);
@@ -244,6 +257,56 @@ fn a_block_that_a_copy_has_lost_is_written_again_by_the_owner() {
     assert_eq!(repairs(0, 0), [(component(0, 0), BlockNo(70)), (component(0, 1), BlockNo(71))]);
     assert_eq!(repairs(1, 1), [(component(1, 0), BlockNo(70))]);
     assert!(repairs(0, 1).is_empty() && repairs(1, 0).is_empty());
+}
+
+/// A device fails, or hangs, of a node that answers: who takes over does without its copy.
+#[test]
+fn a_copy_that_cannot_accept_an_epoch_leaves() {
+    let mut world = World::new(18, &[1000, 1000, 1000], &[0, 0]);
+    everything_is_served(&mut world);
+    world.plays(500);
+    world.nodes[2].hangs = true;
+    world.stops(0);
+    let after = world.until(5000, "taken over", World::all_served);
+    assert!(after < 3000, "{after} ms");
+    assert!((0..2).all(|k| world.serves(k) == Some(1) && active(&world, k) == [1].into()));
+    world.nodes[2].hangs = false;
+    world.restarts(0);
+    world.until(60_000, "whole again", World::all_whole);
+}
+
+#[test]
+fn a_node_whose_own_copy_cannot_accept_its_epoch_gives_the_object_to_another() {
+    let mut world = World::new(19, &[1000, 1000, 1000], &[0, 0]);
+    everything_is_served(&mut world);
+    world.plays(500);
+    world.nodes[1].hangs = true;
+    world.stops(0);
+    let after = world.until(5000, "taken over", World::all_served);
+    assert!(after < 4000, "{after} ms");
+    assert!((0..2).all(|k| world.serves(k) == Some(2) && active(&world, k) == [2].into()), "{:?}", world.records);
+    world.plays(8000);
+    assert!((0..2).all(|k| world.serves(k) == Some(2)), "it does not take it back while its device hangs");
+    world.nodes[1].hangs = false;
+    world.restarts(0);
+    world.until(60_000, "whole again", World::all_whole);
+}
+
+#[test]
+fn the_last_copy_does_not_leave_for_being_late() {
+    let mut world = World::new(20, &[1000, 1000], &[0, 0]);
+    everything_is_served(&mut world);
+    world.plays(500);
+    world.nodes[1].hangs = true;
+    world.stops(0);
+    world.plays(6000);
+    assert!(!world.all_served());
+    world.nodes[1].hangs = false;
+    world.until(3000, "served when its device goes on", World::all_served);
+    world.restarts(0);
+    world.until(30_000, "whole again", World::all_whole);
+    world.plays(20_000);
+    assert!(world.all_whole(), "nobody leaves for what was");
 }
 
 #[test]

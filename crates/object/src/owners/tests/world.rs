@@ -3,12 +3,12 @@
 
 use crate::grant::{Counter, GrantCell, Granter};
 use crate::owner::{BlockRange, Command, CopyRef, Event, Fenced, LaneDoubt, Listed, ListedChunk, OwnerState, Progress, Revision};
-use crate::owners::{Action, CHANGES_MAX, Change, ChangeOutcome, Found, Grants, Owners, READS_MAX};
+use crate::owners::{Action, CHANGES_MAX, Change, ChangeOutcome, Found, Grants, NotAccepted, Owners, READS_MAX};
 use base::{
     BlockNo, ComponentId, CopyRecord, CopyState, Epoch, Incarnation, Instant, Lane, NodeId, Nonce, ObjectId, OwnerId, Ownership,
     OwnershipRecord, Seq,
 };
-use format::peer::{BadBlock, Fence, Grant, Heartbeat, Release};
+use format::peer::{BadBlock, CopyFails, Fence, Grant, Heartbeat, Release};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -53,6 +53,7 @@ enum Msg {
     Grant(Grant),
     Release(Release),
     Bad(BadBlock),
+    CopyFails(CopyFails),
     Fence(OwnerId, Fence),
     Fenced(Fenced),
 }
@@ -104,6 +105,8 @@ pub struct Node {
     watched: u64,
     pub reaches_directory: bool,
     pub paused: u64,
+    /// Its devices make no progress.
+    pub hangs: bool,
 }
 
 pub struct World {
@@ -390,6 +393,7 @@ impl World {
                             self.with(n, |owners, g| owners.outranked(g, object, epoch));
                         }
                     }
+                    Msg::CopyFails(fails) => self.with(n, |owners, g| owners.copy_fails(g, id, fails)),
                     Msg::Bad(bad) => self.with(n, |owners, _| owners.bad_block(id, bad)),
                     Msg::Release(release) => {
                         self.nodes[n].granter.released(id, release.object, release.epoch);
@@ -425,6 +429,7 @@ impl World {
                     self.send(n, number(to), Msg::Fence(by, fence));
                 }
                 Action::Fenced { to, fenced } => self.send(n, number(to), Msg::Fenced(fenced)),
+                Action::CopyFails { to, fails } => self.send(n, number(to), Msg::CopyFails(fails)),
                 Action::BadBlock { to, bad } => self.send(n, number(to), Msg::Bad(bad)),
                 Action::Release { to, release } => {
                     assert!(self.plane(n, release.object).cell.is_none(), "released while cores may answer");
@@ -517,14 +522,15 @@ impl World {
     }
     fn accepted(&mut self, n: usize, by: OwnerId, fence: Fence) {
         let Fence { object, component, epoch, resync, .. } = fence;
-        let fails = self.rng.one_in(self.lost * 2);
+        let fails = self.rng.one_in(self.lost * 2) || self.nodes[n].hangs;
         let said = self.nodes[n].copies.get_mut(&(object, component)).filter(|_| !fails).map(|accepted| {
             *accepted = Some((epoch, by));
             let range = |first| BlockRange { first: BlockNo(first), blocks: 2 };
             let lane = LaneDoubt { lane: Lane::new(1).unwrap(), mark: Seq::default(), doubt: vec![range(4), range(9 + n as u64)] };
             Fenced { from: component, epoch, lanes: vec![lane], resync: resync.then(Progress::default) }
         });
-        self.with(n, |owners, g| owners.accepted(g, object, component, said));
+        let why = if self.nodes[n].hangs { NotAccepted::Fails } else { NotAccepted::NotNow };
+        self.with(n, |owners, g| owners.accepted(g, object, component, said.ok_or(why)));
     }
 
     // ---- time -------------------------------------------------------------------------------------------------------
@@ -634,6 +640,7 @@ impl Node {
             watched: 0,
             reaches_directory: true,
             paused: 0,
+            hangs: false,
         }
     }
 }
