@@ -1,8 +1,8 @@
 """Rows of a volume with a copy on each of two nodes, RAM-backed: beside SPDK's RAID-1 of a malloc device and another one over NVMe/TCP, and beside the
 same nodes' volume with one copy.
 
-SPDK has both devices in one process that polls on processor 0: of the arrangements on one processor that is the fastest. Ours are two daemons; with four
-processors or more each has one of its own.
+SPDK has both devices in one process that polls on processor 0: of the arrangements on one processor that is the fastest. Ours are two daemons, each on
+a processor of its own; with four processors or more the client has one, too.
 """
 import os
 import time

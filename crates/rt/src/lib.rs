@@ -45,5 +45,5 @@ pub use owned_conn::OwnedConn;
 pub use queue::{Completion, Event, Queue};
 pub use stats::{CoreStats, Counter};
 pub use unix::{EVENTS_MAX, EventId, UNIX_CONNS_MAX, UNIX_LISTENERS_MAX, UnixConnId, UnixListenerId};
-pub use uring::{CORES_MAX, Cores, LaunchError, UringOptions, launch, limits};
+pub use uring::{CORES_MAX, Cores, LaunchError, UringOptions, allowed_processors, launch, limits};
 pub use waker::CoreWaker;

@@ -471,6 +471,26 @@ fn a_copy_whose_device_hangs_leaves_and_comes_back() {
     a_device_hangs(132, &[0, 1], 0, 1);
 }
 
+/// The owner dies while a device of another node hangs: of the one that would take over, or of a third one.
+#[test]
+fn another_node_takes_over_whichever_device_hangs() {
+    for (seed, hangs, owner) in [(160, 2, 1), (161, 1, 2)] {
+        let mut all = Cluster::new(seed, &[2, 1, 2], &[0, 1, 2], LinkSecurity::Plain);
+        all.play(300);
+        all.lab.world.disk(&all.lab.nodes[hangs].devices[0]).stall(Duration::from_secs(20));
+        all.kill(0);
+        let longest = all.play(30);
+        assert!(longest < 6_000, "{longest} ms without an answer");
+        assert_eq!((all.owner(), all.state(hangs)), (owner, CopyState::Absent));
+        all.settle();
+        all.restart(0);
+        all.until("all are in sync", |all| all.record.is_whole());
+        all.play(100);
+        all.settle();
+        all.check();
+    }
+}
+
 /// There is nobody who could go on without it: hosts wait, and get no error.
 #[test]
 fn the_last_copy_does_not_leave_because_its_device_hangs() {

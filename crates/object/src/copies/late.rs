@@ -87,7 +87,8 @@ impl<S: Blocks> Lanes<S> {
         match &copied.stage {
             CopiedStage::Changing(change) => {
                 let has = change.waits.iter().any(|w| w.state == WaitState::Has && !w.resync && w.copy.component != component);
-                if has {
+                // What one copy has and others get is on the one that it was read from.
+                if has || copied.transfer.as_ref().is_some_and(|transfer| transfer.source.component != component) {
                     copies.fails(volume, component);
                 }
             }

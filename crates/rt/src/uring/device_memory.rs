@@ -19,6 +19,9 @@ const LOCKS: usize = 256;
 #[repr(align(128))]
 struct StripeLock(Mutex<()>);
 
+/// Memory that is taken with one call: some large pages, some milliseconds.
+const POPULATED_AT_ONCE: usize = 16 << 20;
+
 /// A device in RAM.
 pub(crate) struct MemoryDevice {
     base: *mut u8,
@@ -46,9 +49,15 @@ impl MemoryDevice {
         device.populated = true;
         // SAFETY: the range is our own mapping. Large pages are a hint; the call may fail.
         unsafe { libc::madvise(device.base.cast(), device.mapped, libc::MADV_HUGEPAGE) };
-        // SAFETY: as above; the pages are made as a write would make them, and keep their zeroes.
-        let made = unsafe { libc::madvise(device.base.cast(), device.mapped, libc::MADV_POPULATE_WRITE) };
-        if made == 0 { Ok(device) } else { Err(io::Error::last_os_error()) }
+        // In steps: nothing else of the process can map or unmap memory during one, so none may take long.
+        for at in (0..device.mapped).step_by(POPULATED_AT_ONCE) {
+            let (step, bytes) = (device.base.wrapping_add(at), POPULATED_AT_ONCE.min(device.mapped - at));
+            // SAFETY: as above; the pages are made as a write would make them, and keep their zeroes.
+            if unsafe { libc::madvise(step.cast(), bytes, libc::MADV_POPULATE_WRITE) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(device)
     }
 
     fn map(bytes: u64) -> io::Result<MemoryDevice> {

@@ -30,4 +30,5 @@ pub(crate) use device_memory::MemoryDevice;
 pub use launch::{Cores, UringOptions, launch};
 pub use launch_error::{CORES_MAX, LaunchError};
 pub(crate) use net::OwnedSocket;
+pub use sys::allowed_processors;
 pub(crate) use waker::Waker;

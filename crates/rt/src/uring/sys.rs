@@ -271,6 +271,18 @@ pub(super) fn pin(cpu: usize) -> io::Result<()> {
     if unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// The processors that the calling thread may use, lowest first; none where the kernel does not say.
+pub fn allowed_processors() -> Vec<usize> {
+    // SAFETY: all-zero bytes are an empty `cpu_set_t`.
+    let mut set: libc::cpu_set_t = unsafe { zeroed() };
+    // SAFETY: the kernel writes at most one `cpu_set_t` through the pointer. Thread 0 is the caller.
+    if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } != 0 {
+        return Vec::new();
+    }
+    // SAFETY: each number is within the size of the set.
+    (0..libc::CPU_SETSIZE as usize).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect()
+}
+
 /// Prepares a core's thread: signals go to the other threads of the process, and timers end on time rather than up to 50 us late.
 pub(super) fn prepare_thread() {
     // SAFETY: plain calls on the calling thread; `set` is a valid, filled signal set.
@@ -309,5 +321,17 @@ mod tests {
     #[test]
     fn a_processor_that_does_not_exist_is_refused() {
         assert!(pin(1 << 20).is_err());
+    }
+
+    #[test]
+    fn what_a_thread_may_use_is_what_it_was_bound_to() {
+        std::thread::spawn(|| {
+            let all = allowed_processors();
+            let last = *all.last().unwrap();
+            pin(last).unwrap();
+            assert_eq!(allowed_processors(), [last]);
+        })
+        .join()
+        .unwrap();
     }
 }
