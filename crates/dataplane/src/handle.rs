@@ -42,8 +42,7 @@ impl<F: FrontEnd> DataPlaneHandle<F> {
         let worker = Worker::start(commands.inlet().clone()).map_err(DataPlaneError::Worker)?;
         let seeds = seeds.into_iter().map(|seed| seed.with_worker(&worker));
         let seeds = Mutex::new(seeds.map(Some).collect::<Vec<_>>());
-        let options =
-            rt::UringOptions { cores: config.cores, pin: config.pin.then(|| processors(config.cores)), ..rt::UringOptions::default() };
+        let options = rt::UringOptions { cores: config.cores, pin: config.pin.then(rt::allowed_processors), ..rt::UringOptions::default() };
         let cores = rt::launch(options, move |rt| {
             let seed = seeds.lock().unwrap_or_else(PoisonError::into_inner)[rt.core()].take();
             seed.expect("a core starts once").start(&rt)
@@ -134,10 +133,4 @@ impl<F: FrontEnd> DataPlaneHandle<F> {
         }
         cores.take().map_or(Ok(()), |cores| Ok(cores.join()?))
     }
-}
-
-/// A processor for each core, of those that this process may use (a set of processors of its own, say); with fewer, they are shared.
-fn processors(cores: usize) -> Vec<usize> {
-    let allowed = rt::allowed_processors();
-    if allowed.is_empty() { (0..cores).collect() } else { (0..cores).map(|core| allowed[core % allowed.len()]).collect() }
 }

@@ -5,7 +5,7 @@
 //!          TakeOver, Turn          change made               Fenced by all that stay
 //!  Holder ───────────────► TakingOver ────────────► Fencing ─────────────────────────► Serving ─┐ Evict, BeginResync,
 //!    ▲                         │ refused               │ Evict: who does not answer    ▲    │   │ FinishResync, ...
-//!    └─────────────────────────┴── refused, Outranked, HandOver, own copy accepts another's epoch
+//!    └─────────────────────────┴── refused, Outranked, HandOver, own copy accepts another's epoch, or cannot accept this one
 //! ```
 //!
 //! It is a machine without I/O: [`Event`]s in, [`Command`]s out. It has no clock: the links say who is silent, the grants are counted elsewhere.
@@ -543,10 +543,9 @@ impl ObjectOwner {
         if term.pending.is_some() {
             return;
         }
-        if !serving && let Some(next) = self.cannot_fence() {
+        if let Some(next) = self.cannot_fence(term).filter(|_| !serving) {
             return self.gives_away(next, out);
         }
-        let (Role::Fencing(term, ..) | Role::Serving(term, _)) = &self.role else { return };
         let leaving = leave(&term.record, me.node, serving, &self.reach, &self.failing);
         if !leaving.is_empty() && !rules.has(Rule::DropRaisesEpoch) && self.drops_silently(&leaving, out) {
             return;
@@ -576,8 +575,7 @@ impl ObjectOwner {
         service.next_change(term, comes_back, self.rules)
     }
     /// The own copy cannot accept the epoch: who is to own the object, having one that may.
-    fn cannot_fence(&self) -> Option<NodeId> {
-        let record = self.record()?;
+    fn cannot_fence(&self, Term { record, .. }: &Term) -> Option<NodeId> {
         let can = |c: &CopyRecord| !self.failing.contains(&c.component) && is_reached(c.node, self.me.node, &self.reach);
         let mut own = record.active().filter(|c| c.node == self.me.node);
         let others = || record.active().filter(|c| c.node != self.me.node && can(c)).map(|c| c.node).min();
@@ -586,8 +584,10 @@ impl ObjectOwner {
     /// It serves nothing, and has not: another node is to own the object.
     fn gives_away(&mut self, next: NodeId, out: &mut Vec<Command>) {
         let Role::Fencing(term, ..) = &self.role else { return };
-        let nodes: BTreeSet<NodeId> = term.record.active().map(|c| c.node).filter(|node| *node != self.me.node).collect();
-        let release = Command::Release { nodes: nodes.into_iter().collect(), epoch: term.record.epoch(), next };
+        let release = term.release(self.me.node, term.record.epoch(), next);
+        // When it takes over again it asks its copy again.
+        let own: BTreeSet<ComponentId> = term.record.active().filter(|c| c.node == self.me.node).map(|c| c.component).collect();
+        self.failing.retain(|copy| !own.contains(copy));
         self.steps_down(out);
         out.push(release);
     }
@@ -599,9 +599,8 @@ impl ObjectOwner {
             return service.stays(out);
         }
         let Some(leaving) = service.leaving.take_if(|l| l.drained) else { return };
-        let nodes: BTreeSet<NodeId> = term.record.active().map(|c| c.node).filter(|node| *node != self.me.node).collect();
         let epoch = if self.rules.has(Rule::ReleaseNamesEpoch) { term.record.epoch() } else { Epoch(u32::MAX) };
-        let release = Command::Release { nodes: nodes.into_iter().collect(), epoch, next: leaving.to };
+        let release = term.release(self.me.node, epoch, leaving.to);
         if self.rules.has(Rule::ReleaseEndsService) {
             self.steps_down(out);
         } else {

@@ -7,6 +7,7 @@
 use super::event::{Command, CopyRef, Revision, Targets};
 use super::rules::{Rule, Rules};
 use base::{CopyState, Epoch, NodeId, OwnershipRecord};
+use std::collections::BTreeSet;
 
 /// A change of the record whose outcome is not known.
 #[derive(Debug)]
@@ -88,6 +89,11 @@ impl Term {
     pub fn fence(&self, to: CopyRef, resync: bool) -> Command {
         let ownership = &self.record.ownership;
         Command::Fence { to, epoch: ownership.epoch, period_start: ownership.period_start, resync }
+    }
+    /// Release, to the nodes with active copies.
+    pub fn release(&self, me: NodeId, epoch: Epoch, next: NodeId) -> Command {
+        let nodes: BTreeSet<NodeId> = self.record.active().map(|c| c.node).filter(|node| *node != me).collect();
+        Command::Release { nodes: nodes.into_iter().collect(), epoch, next }
     }
     /// Who gets changes: the active copies, and the one that has joined.
     pub fn targets(&self, me: NodeId, joined: Option<CopyRef>) -> Targets {

@@ -14,7 +14,7 @@ pub enum LaunchError {
     #[error("{cores} cores were asked for; choose 1 to {}", CORES_MAX)]
     Cores { cores: usize },
     /// Fewer processors named than cores.
-    #[error("{cores} cores were asked for, but only {processors} processors named to run them on")]
+    #[error("{cores} cores were asked for, but there are only {processors} processors to run them on; ask for fewer, or do not bind them")]
     TooFewProcessors { cores: usize, processors: usize },
     /// A core cannot run on the processor named.
     #[error("core {core} cannot run on processor {processor}: {source}; choose one of those that this process may use (see `taskset -p`)")]

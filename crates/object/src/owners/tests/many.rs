@@ -259,15 +259,20 @@ fn a_block_that_a_copy_has_lost_is_written_again_by_the_owner() {
     assert!(repairs(0, 1).is_empty() && repairs(1, 0).is_empty());
 }
 
-/// A device fails, or hangs, of a node that answers: who takes over does without its copy.
-#[test]
-fn a_copy_that_cannot_accept_an_epoch_leaves() {
-    let mut world = World::new(18, &[1000, 1000, 1000], &[0, 0]);
+/// The owner of two objects dies while a device of another node fails, or hangs; that one answers. When they are served again, and after how long.
+fn taken_over_while_one_hangs(seed: u64, hangs: usize) -> (World, u64) {
+    let mut world = World::new(seed, &[1000, 1000, 1000], &[0, 0]);
     everything_is_served(&mut world);
     world.plays(500);
-    world.nodes[2].hangs = true;
+    world.nodes[hangs].hangs = true;
     world.stops(0);
     let after = world.until(5000, "taken over", World::all_served);
+    (world, after)
+}
+
+#[test]
+fn a_copy_that_cannot_accept_an_epoch_leaves() {
+    let (mut world, after) = taken_over_while_one_hangs(18, 2);
     assert!(after < 3000, "{after} ms");
     assert!((0..2).all(|k| world.serves(k) == Some(1) && active(&world, k) == [1].into()));
     world.nodes[2].hangs = false;
@@ -277,12 +282,7 @@ fn a_copy_that_cannot_accept_an_epoch_leaves() {
 
 #[test]
 fn a_node_whose_own_copy_cannot_accept_its_epoch_gives_the_object_to_another() {
-    let mut world = World::new(19, &[1000, 1000, 1000], &[0, 0]);
-    everything_is_served(&mut world);
-    world.plays(500);
-    world.nodes[1].hangs = true;
-    world.stops(0);
-    let after = world.until(5000, "taken over", World::all_served);
+    let (mut world, after) = taken_over_while_one_hangs(19, 1);
     assert!(after < 4000, "{after} ms");
     assert!((0..2).all(|k| world.serves(k) == Some(2) && active(&world, k) == [2].into()), "{:?}", world.records);
     world.plays(8000);
@@ -290,6 +290,9 @@ fn a_node_whose_own_copy_cannot_accept_its_epoch_gives_the_object_to_another() {
     world.nodes[1].hangs = false;
     world.restarts(0);
     world.until(60_000, "whole again", World::all_whole);
+    world.prefers(0, node(1));
+    world.until(2000, "its device works: it can own it again", |world| world.serves(0) == Some(1));
+    assert!(active(&world, 0).contains(&1), "what was says nothing of its copy now");
 }
 
 #[test]
