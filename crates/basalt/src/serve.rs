@@ -36,6 +36,8 @@ const CORES_DEFAULT_MAX: usize = 16;
 const RETRY: Duration = Duration::from_secs(60);
 /// How often the one that leads looks after copies that are away.
 const COPIES: Duration = Duration::from_secs(5);
+/// How often volumes are looked after that are laid out anew.
+const MOVES: Duration = Duration::from_secs(2);
 /// Threads for requests that wait for the data plane.
 const BLOCKING_THREADS_MAX: usize = 16;
 /// A daemon that ends waits that long for its cluster's directory, beside what requests under way may take.
@@ -192,6 +194,7 @@ fn run(
         notify("READY=1\nSTATUS=Serving");
         let retry = tokio::spawn(now_and_then(control.clone(), RETRY, Control::retry));
         let copies = tokio::spawn(now_and_then(control.clone(), COPIES, Control::look_after_copies));
+        let moves = tokio::spawn(now_and_then(control.clone(), MOVES, Control::look_after_moves));
         let keep = tokio::spawn(keep(formation.clone()));
         tokio::select! {
             _ = terminate.recv() => tracing::info!("asked to end (SIGTERM)"),
@@ -199,7 +202,7 @@ fn run(
             _ = ending.wait_for(|how| *how != Ending::Serves) => tracing::info!("the membership of this node has changed"),
         }
         notify("STOPPING=1\nSTATUS=Writing checkpoints");
-        [retry, copies, keep].iter().for_each(tokio::task::JoinHandle::abort);
+        [retry, copies, moves, keep].iter().for_each(tokio::task::JoinHandle::abort);
         let nodes = async {
             if let Some(for_nodes) = for_nodes {
                 for_nodes.stop().await;

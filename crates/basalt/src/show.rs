@@ -332,6 +332,7 @@ pub fn volume(v: &Volume) -> Page {
         ("block", format!("{} bytes", v.lba_bytes)),
         ("policy", v.policy.clone()),
         ("compliant", if v.compliant { "yes".into() } else { format!("no: {}", v.shortfalls.join("; ")) }),
+        ("new layout", v.moving.as_ref().map(moving).unwrap_or_default()),
         ("copies in sync", format!("{} of {}, epoch {}", v.copies_in_sync, v.copies, v.epoch)),
         ("state", word(&v.state)),
         ("reason", v.reason.clone().unwrap_or_default()),
@@ -376,6 +377,13 @@ fn branches(v: &Volume) -> Vec<Branch> {
         }
     }
     lines
+}
+
+/// How far the new layout of a volume is.
+fn moving(m: &Moving) -> String {
+    let left = m.seconds_left.map(|s| format!(", {} left", duration(s))).unwrap_or_default();
+    let is = m.percent.map_or_else(|| "not begun".into(), |percent| format!("{percent} % of the data is there{left}"));
+    m.reason.as_ref().map_or(is.clone(), |why| format!("{is}; it does not go on: {why}"))
 }
 
 /// Who owns a volume, and who is to.

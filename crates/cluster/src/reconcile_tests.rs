@@ -41,23 +41,8 @@ fn component(n: u8, group: &GroupRecord, no: Option<u32>, state: CopyState) -> C
 
 fn volume(n: u8, stage: Stage, components: Vec<ComponentRecord>) -> (VolumeRecord, ObjectRecord) {
     let (id, object) = (VolumeId::from_bytes([n; 16]), ObjectId::from_bytes([n; 16]));
-    let record = VolumeRecord {
-        id,
-        name: format!("v{n}"),
-        bytes: 1 << 20,
-        lba_bytes: 4096,
-        write_protect: WriteProtect::None,
-        policy: "default".into(),
-        object,
-        stage,
-        attach_to: None,
-        resize_to: None,
-        policy_before: None,
-        preferred_owner: None,
-        resync: base::ResyncPace::Normal,
-        format_to: None,
-        created_unix_s: 0,
-    };
+    let planned = VolumeRecord::planned(id, format!("v{n}"), 1 << 20, "default".into(), object, 0);
+    let record = VolumeRecord { stage, ..planned };
     (
         record,
         ObjectRecord {

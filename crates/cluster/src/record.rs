@@ -4,7 +4,7 @@
 //! by id, never by name.
 //! Never: decides anything; knows how or where it is stored.
 
-use crate::{Layout, Policy, Slot};
+use crate::{Layout, MirrorSlots, Policy, Slot};
 use base::unit::CHUNK_BYTES;
 use base::{
     ComponentId, CopyState, Epoch, GroupId, Incarnation, ListenerKind, NodeId, NodeRole, NodeSlot, Nonce, ObjectId, Ownership, ResyncPace,
@@ -285,6 +285,15 @@ pub struct VolumeRecord {
     /// It is being formatted by a host: all content goes, and then a logical block has as many bytes.
     #[serde(default)]
     pub format_to: Option<u32>,
+    /// The stripe width that its layout was made for; `None`: it was made by a release that did not write that down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stripe_width: Option<u8>,
+    /// It is laid out anew: its data goes to the object of this volume, which no host sees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moves_to: Option<VolumeId>,
+    /// It has the new layout of this volume, or had it: no host and no administrator sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place_of: Option<VolumeId>,
     /// When it was made, in seconds since 1970.
     pub created_unix_s: u64,
 }
@@ -311,6 +320,9 @@ impl VolumeRecord {
             preferred_owner: None,
             resync: ResyncPace::Normal,
             format_to: None,
+            stripe_width: None,
+            moves_to: None,
+            place_of: None,
             created_unix_s,
         }
     }
@@ -428,6 +440,17 @@ impl ObjectRecord {
             mirrors.push(slots.copies.iter().enumerate().map(component).collect());
         }
         ObjectRecord { id, volume, owner: None, ownership: Ownership::FIRST, change: OwnershipChange::default(), mirrors }
+    }
+    /// How it is laid out, as placement knows it.
+    pub fn layout(&self) -> Layout {
+        let slot = |c: &ComponentRecord| Slot {
+            node: c.node.clone(),
+            group: c.group,
+            capacity_index: c.capacity_index,
+            bytes: c.bytes,
+            reserve_chunks: c.reserve_chunks,
+        };
+        Layout { mirrors: self.mirrors.iter().map(|m| MirrorSlots { copies: m.iter().map(slot).collect() }).collect() }
     }
     /// Its components: the copies of all mirrors.
     pub fn components(&self) -> impl Iterator<Item = &ComponentRecord> {
@@ -767,6 +790,9 @@ pub struct PresenceRecord {
     /// Copies of its own objects that are out because they fail or are slow, though their nodes answer.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub failed_copies: BTreeSet<ComponentId>,
+    /// Volumes of this node that are laid out anew: how far, in percent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub moves: BTreeMap<VolumeId, u8>,
     /// When it has looked, in seconds since 1970.
     #[serde(default)]
     pub reported_unix_s: u64,

@@ -254,7 +254,8 @@ impl Fixture {
             move || control.follow_directory()
         }));
         type Turn = fn(&Control);
-        let turns: [(Turn, u32); 3] = [(|c| drop(c.tick_presence()), 1), (Control::look_after_copies, 7), (Control::retry, 20)];
+        let turns: [(Turn, u32); 4] =
+            [(|c| drop(c.tick_presence()), 1), (Control::look_after_moves, 3), (Control::look_after_copies, 7), (Control::retry, 20)];
         for (turn, every) in turns {
             let (control, alive) = (control.clone(), alive.clone());
             threads.push(std::thread::spawn(move || {

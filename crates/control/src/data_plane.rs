@@ -4,10 +4,12 @@
 //! Invariant: adds nothing to what `dataplane` does; every error keeps its cause, and with it its words.
 
 use crate::{config::StoreSection, plane::*};
-use base::{ByteSize, ClusterId, GroupId, Histogram, IoClass, NodeSlot, ObjectId, VolumeId, counters::Figures, unit::CHUNK_BYTES};
+use base::{
+    ByteSize, ClusterId, GroupId, Histogram, IoClass, NodeSlot, ObjectId, ResyncPace, VolumeId, counters::Figures, unit::CHUNK_BYTES,
+};
 use dataplane::{
     ChangeOutcome, ClassStats, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, DataPlaneHandle, Device,
-    FormatSpec, Found, NodeConfig, NodeStats, OpenError, OpenOptions, Settings, VolumeStats,
+    FillState, FormatSpec, Found, NodeConfig, NodeStats, OpenError, OpenOptions, Settings, VolumeStats,
 };
 use directory::record::DeviceRecord;
 use frontend::{ControlRequestId, FrontEnd, HostLimits, Of, Refused, Reply};
@@ -188,6 +190,22 @@ impl DataPlane for LocalDataPlane {
 
     fn free_behind(&self, volume: VolumeId, end: u64) -> Result<(), PlaneError> {
         Ok(self.handle.free_behind(volume, end)?)
+    }
+
+    fn fill(&self, from: VolumeId, to: VolumeId, pace: ResyncPace) -> Result<FillState, PlaneError> {
+        Ok(self.handle.commands().fill(from, to, pace).wait()?)
+    }
+
+    fn hold_filled(&self, from: VolumeId) -> Result<bool, PlaneError> {
+        Ok(self.handle.commands().hold_filled(from).wait()?)
+    }
+
+    fn release(&self, from: VolumeId) -> Result<(), PlaneError> {
+        Ok(self.handle.commands().release(from).wait()?)
+    }
+
+    fn end_fill(&self, from: VolumeId) -> Result<(), PlaneError> {
+        Ok(self.handle.commands().end_fill(from).wait()?)
     }
 
     fn apply(&self, desired: Desired) -> Result<(), PlaneError> {

@@ -4,8 +4,10 @@
 
 use crate::plane::*;
 use base::counters::{self, FigureKind};
-use base::{ClusterId, GroupId, ObjectId, VolumeId, unit::CHUNK_BYTES};
-use dataplane::{ChangeOutcome, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, FormatSpec, Found, OpenError};
+use base::{ClusterId, GroupId, ObjectId, ResyncPace, VolumeId, unit::CHUNK_BYTES};
+use dataplane::{
+    ChangeOutcome, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, FillState, FormatSpec, Found, OpenError,
+};
 use directory::record::DeviceRecord;
 use frontend::{ControlRequestId, Refused, Reply};
 use nvmf::{ListenerSpec, SessionInfo};
@@ -48,6 +50,8 @@ struct State {
     answers: Vec<(ControlRequestId, Result<Reply, Refused>)>,
     directory: Vec<DirectoryAnswer>,
     statistics: (Vec<VolumeFigures>, Vec<HostFigures>),
+    fills: BTreeMap<VolumeId, bool>,
+    no_fill_ends: bool,
 }
 
 /// What the host of owners was answered.
@@ -117,6 +121,14 @@ impl FakePlane {
     pub fn desired(&self) -> Desired {
         self.state().desired.clone()
     }
+    /// Volumes whose data goes to another one: whether they are held.
+    pub fn fills(&self) -> BTreeMap<VolumeId, bool> {
+        self.state().fills.clone()
+    }
+    /// No volume's data comes whole to another one from now on, or it does.
+    pub fn no_fill_ends(&self, so: bool) {
+        self.state().no_fill_ends = so;
+    }
     /// How often something was applied.
     pub fn applies(&self) -> u32 {
         self.state().applies
@@ -148,6 +160,7 @@ impl FakePlane {
     pub fn restart(&self) {
         let mut state = self.state();
         state.desired = Desired::default();
+        state.fills.clear();
         state.sessions.clear();
         state.iscsi_sessions.clear();
         state.stopped = false;
@@ -314,6 +327,36 @@ impl DataPlane for FakePlane {
     fn delete_component(&self, group: GroupId, no: ComponentNo) -> Result<(), PlaneError> {
         let mut state = self.check("delete_component")?;
         open(&mut state, group)?.components.remove(&no);
+        Ok(())
+    }
+
+    fn fill(&self, from: VolumeId, to: VolumeId, _: ResyncPace) -> Result<FillState, PlaneError> {
+        let mut state = self.check("fill")?;
+        let served = |id| state.desired.volumes.iter().any(|v| v.id == id && !v.object.mirrors.is_empty());
+        if !served(from) || !served(to) {
+            return Ok(FillState::Over(frontend::IoError::NotOwner));
+        }
+        let begun = state.fills.contains_key(&from);
+        state.fills.entry(from).or_default();
+        Ok(if begun && !state.no_fill_ends { FillState::Whole } else { FillState::Copying(1 << 20) })
+    }
+
+    fn hold_filled(&self, from: VolumeId) -> Result<bool, PlaneError> {
+        let mut state = self.check("hold_filled")?;
+        Ok(state.fills.get_mut(&from).is_some_and(|held| {
+            *held = true;
+            true
+        }))
+    }
+
+    fn release(&self, from: VolumeId) -> Result<(), PlaneError> {
+        let mut state = self.check("release")?;
+        state.fills.entry(from).and_modify(|held| *held = false);
+        Ok(())
+    }
+
+    fn end_fill(&self, from: VolumeId) -> Result<(), PlaneError> {
+        self.check("end_fill")?.fills.remove(&from);
         Ok(())
     }
 

@@ -6,8 +6,10 @@
 //! component twice by the same id gives the same number.
 //! Never: remembers what should be; that is the directory's.
 
-use base::{ByteSize, ClusterId, ComponentId, GroupId, Histogram, ObjectId, VolumeId, counters::Figures};
-use dataplane::{ChangeOutcome, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, FormatSpec, Found, OpenError};
+use base::{ByteSize, ClusterId, ComponentId, GroupId, Histogram, ObjectId, ResyncPace, VolumeId, counters::Figures};
+use dataplane::{
+    ChangeOutcome, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, FillState, FormatSpec, Found, OpenError,
+};
 use directory::record::DeviceRecord;
 use frontend::{ControlRequestId, Refused, Reply};
 use nvmf::{ListenerSpec, SessionInfo};
@@ -327,6 +329,14 @@ pub trait DataPlane: Send + Sync {
     fn delete_component(&self, group: GroupId, no: ComponentNo) -> Result<(), PlaneError>;
     /// Frees what lies between the end of a volume that is served and `end`, in bytes. Idempotent.
     fn free_behind(&self, volume: VolumeId, end: u64) -> Result<(), PlaneError>;
+    /// Has the data of a volume go to another one, which no host sees; says how far it is. One that is over is said so once.
+    fn fill(&self, from: VolumeId, to: VolumeId, pace: ResyncPace) -> Result<FillState, PlaneError>;
+    /// Holds a volume all of whose data is in the other one: no request of a host begins. False: it is not so.
+    fn hold_filled(&self, from: VolumeId) -> Result<bool, PlaneError>;
+    /// Releases a volume that is held; its data goes on to go to the other one.
+    fn release(&self, from: VolumeId) -> Result<(), PlaneError>;
+    /// The data of a volume does not go to another one any more; the volume is released.
+    fn end_fill(&self, from: VolumeId) -> Result<(), PlaneError>;
     /// Serves what is wanted.
     fn apply(&self, desired: Desired) -> Result<(), PlaneError>;
     /// Waits until the owner of a volume serves it as this node does.

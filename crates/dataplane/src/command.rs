@@ -192,8 +192,12 @@ impl<F: FrontEnd> CommandSender<F> {
     }
     fn order(&self, here: NodeId, volume: VolumeId, orders: Vec<CopyOrder>) -> Completion<()> {
         self.give(move |c| async move {
-            let place = c.core.borrow().ledger.volumes.get(&volume).copied();
-            let Some(volume) = place else { return Ok(()) };
+            let lanes = |core: &Core<F>| {
+                let at = core.ledger.volumes.get(&volume).copied()?;
+                Some(core.router.layout(at).map_or(at, |layout| layout.lanes))
+            };
+            let lanes = lanes(&c.core.borrow());
+            let Some(volume) = lanes else { return Ok(()) };
             c.order_all(here, orders.into_iter().map(|order| (volume, order)).collect()).await;
             Ok(())
         })
@@ -218,7 +222,7 @@ impl<F: FrontEnd> CommandSender<F> {
                 match c.call(core, Call::Stats).await {
                     Answer::Stats(snapshot) => cores.push(*snapshot),
                     Answer::Done(result) => result?,
-                    Answer::OfCopies(_) => {}
+                    Answer::OfCopies(_) | Answer::OfFill(_) => {}
                 }
             }
             let core = c.core.borrow();
@@ -270,14 +274,14 @@ impl<F: FrontEnd> CoreController<F> {
         let Some((at, layout)) = here(&self.core.borrow()) else { return Ok(()) };
         // What began before the volume was made smaller may still be on its way behind the end; nothing follows it.
         self.call_all(Call::Settle { volume: at, end: layout.bytes }).await?;
-        while self.core.borrow().freeing.len() >= object::router::OWN_REQUESTS_MAX {
+        while self.core.borrow().own.len() >= object::router::OWN_REQUESTS_MAX {
             self.rt.sleep(QUIET_POLL).await;
         }
         let receiver = {
             let core = &mut *self.core.borrow_mut();
             let Some((at, layout)) = here(core) else { return Ok(()) };
             let (sender, receiver) = rt::sync::oneshot();
-            let token = core.freeing.insert(sender) as u64;
+            let token = core.own.insert(sender) as u64;
             let range = behind(layout.bytes, end);
             core.router.free_range(&self.rt, token, at, layout, range);
             receiver
@@ -286,7 +290,7 @@ impl<F: FrontEnd> CoreController<F> {
         if hooks::seeded(SeededFault::FreeNotAwaited) {
             return Ok(());
         }
-        receiver.await.map_err(|_| DataPlaneError::Stopped)?.map_err(|cause| DataPlaneError::Free { volume, cause })
+        receiver.await.map_err(|_| DataPlaneError::Stopped)?.map(drop).map_err(|cause| DataPlaneError::Free { volume, cause })
     }
 
     async fn confirm(&self, volume: base::VolumeId) -> Result<(), DataPlaneError> {
@@ -301,10 +305,10 @@ impl<F: FrontEnd> CoreController<F> {
                 let Some(layout) = core.router.layout(at).cloned() else { return Ok(()) };
                 match layout.owner {
                     None => Err((at, layout.revision)),
-                    Some(_) if core.freeing.len() >= object::router::OWN_REQUESTS_MAX => Ok(None),
+                    Some(_) if core.own.len() >= object::router::OWN_REQUESTS_MAX => Ok(None),
                     Some(_) => {
                         let (sender, receiver) = rt::sync::oneshot();
-                        let token = core.freeing.insert(sender) as u64;
+                        let token = core.own.insert(sender) as u64;
                         core.router.confirm(&self.rt, token, at, layout);
                         Ok(Some(receiver))
                     }
@@ -322,7 +326,7 @@ impl<F: FrontEnd> CoreController<F> {
                 Err(cause) if self.rt.now().since(started) >= CONFIRM_MAX => return Err(DataPlaneError::Unconfirmed { volume, cause }),
                 // Its view is behind, or it does not answer just now.
                 Err(_) => self.rt.sleep(CONFIRM_AGAIN).await,
-                Ok(()) => return Ok(()),
+                Ok(_) => return Ok(()),
             }
         }
     }

@@ -144,6 +144,22 @@ impl<F: FrontEnd> CoreController<F> {
                 Ok(())
             }
             Call::OfCopies(ask) => return Answer::OfCopies(Box::pin(self.of_copies(*ask)).await),
+            Call::Fill { from, order } => {
+                let says = self.core.borrow_mut().router.lanes_mut().fill(from, &order);
+                return Answer::OfFill(says);
+            }
+            Call::Hold(volume) => {
+                self.core.borrow_mut().router.hold(volume);
+                Ok(())
+            }
+            Call::Quiet(volume) => self.quiet(volume).await,
+            Call::Release(volume) => {
+                let core = &mut *self.core.borrow_mut();
+                let front = &mut core.front;
+                core.router.release(&self.rt, volume, |request| front.may_begin(&self.rt, request.token));
+                self.rt.wake(self.rt.core());
+                Ok(())
+            }
             Call::Scrub { slot } => {
                 let mut core = self.core.borrow_mut();
                 core.router.lanes_mut().shards_mut().filter(|(s, ..)| *s == slot).for_each(|(_, _, shard)| shard.start_scrub(&self.rt));
@@ -221,8 +237,8 @@ impl<F: FrontEnd> CoreController<F> {
 pub(crate) fn done<S>(answer: Answer<S>) -> Result<(), DataPlaneError> {
     match answer {
         Answer::Done(result) => result,
-        Answer::Stats(_) | Answer::OfCopies(_) => {
-            unreachable!("only Stats is answered with figures, and only OfCopies with what copies say")
+        Answer::Stats(_) | Answer::OfCopies(_) | Answer::OfFill(_) => {
+            unreachable!("only what asks for figures, copies or fills is answered so")
         }
     }
 }

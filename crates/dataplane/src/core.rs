@@ -101,9 +101,9 @@ impl<F: FrontEnd> App for CoreApp<F> {
         }
         while let Some(done) = core.router.pop_own() {
             busy = true;
-            let waiting = core.freeing.remove(done.token as usize);
+            let waiting = core.own.remove(done.token as usize);
             // Nobody waits any more when the command's task was ended by a shutdown.
-            let _ = waiting.send(done.result);
+            let _ = waiting.send(done.result.map(|()| done.data));
         }
         if core.router.has_copies() || core.ownership.is_some() {
             busy |= self.poll_copies(rt, core);

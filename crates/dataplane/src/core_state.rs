@@ -2,11 +2,12 @@
 //!
 //! Never: touched by another core.
 
+use crate::fill::Filler;
 use crate::message::{Answer, CoreMsg};
 use crate::ownership::Ownership;
 use base::{ComponentId, Epoch, GroupId, ObjectId, OwnerId, VolumeId};
 use frontend::{FrontEnd, LinkChange};
-use object::{GroupRoute, GroupSlot, IoError, Limits, TermCores, VolumeLimits, VolumeRef, VolumeRouter};
+use object::{DataVec, GroupRoute, GroupSlot, IoError, Limits, TermCores, VolumeLimits, VolumeRef, VolumeRouter};
 use rt::Rt;
 use rt::sync::OneSender;
 use slab::Slab;
@@ -33,6 +34,10 @@ pub(crate) struct Ledger {
     /// Where the first shard is of each group that ever had a copy of what is served.
     pub(crate) first_cores: BTreeMap<GroupId, u8>,
     pub(crate) volumes: BTreeMap<VolumeId, VolumeRef>,
+    /// Under which place the lanes of each object are kept.
+    pub(crate) lanes: BTreeMap<ObjectId, VolumeRef>,
+    /// Places that were given.
+    pub(crate) places_given: u32,
     pub(crate) limits: BTreeMap<VolumeId, KnownLimits>,
     /// Of each object, for the term in which it is served.
     pub(crate) cores: BTreeMap<ObjectId, TermCores>,
@@ -51,7 +56,10 @@ pub(crate) struct Core<F: FrontEnd> {
     pub(crate) groups: BTreeMap<GroupSlot, GroupId>,
     /// Of other cores, which have not answered.
     pub(crate) calls: Slab<OneSender<Answer<F::Figures>>>,
-    pub(crate) freeing: Slab<OneSender<Result<(), IoError>>>,
+    /// Requests of the node's own.
+    pub(crate) own: Slab<OneSender<Result<DataVec, IoError>>>,
+    /// Volumes that are copied to another place, on core 0.
+    pub(crate) fills: BTreeMap<VolumeId, Filler>,
     /// What goes to other cores with the next turn.
     pub(crate) out: VecDeque<(usize, CoreMsg<F>)>,
     /// What the control plane had no room to hear.
@@ -69,7 +77,8 @@ impl<F: FrontEnd> Core<F> {
             ownership: None,
             groups: BTreeMap::new(),
             calls: Slab::new(),
-            freeing: Slab::new(),
+            own: Slab::new(),
+            fills: BTreeMap::new(),
             out: VecDeque::new(),
             link_change: None,
             stop: false,

@@ -10,7 +10,7 @@ use auth::WorkDone;
 use base::{BlockNo, NodeId};
 use frontend::{ControlRequestId, FrontEnd, Refused, Reply, WorkId};
 use object::owner::Event;
-use object::{ComponentAt, GroupRoute, GroupSlot, LayoutView, RouterMsg, VolumeRef};
+use object::{ComponentAt, FillOrder, FillSays, GroupRoute, GroupSlot, LayoutView, RouterMsg, VolumeRef};
 use std::sync::Arc;
 use store::{ComponentInfo, ComponentNo, Group, Settings};
 
@@ -92,6 +92,17 @@ pub(crate) enum Call<V> {
     },
     /// Of the shards of a group: what they have as copies.
     OfCopies(Box<OfCopies>),
+    /// What is to be done of a volume whose data goes to another place, by the place of its lanes.
+    Fill {
+        from: VolumeRef,
+        order: FillOrder,
+    },
+    /// No request of a host to a volume begins.
+    Hold(VolumeRef),
+    /// Waits until none is under way.
+    Quiet(VolumeRef),
+    /// They begin again.
+    Release(VolumeRef),
     Scrub {
         slot: GroupSlot,
     },
@@ -109,4 +120,5 @@ pub(crate) enum Answer<S> {
     Done(Result<(), DataPlaneError>),
     Stats(Box<CoreSnapshot<S>>),
     OfCopies(CopiesSay),
+    OfFill(FillSays),
 }

@@ -384,7 +384,7 @@ impl<F: FrontEnd> CoreController<F> {
         }
         let own = core.ownership.as_mut().expect("just seen");
         let ledger = &core.ledger;
-        let places = desired.volumes.iter().filter_map(|v| Some((v.object.object, *ledger.volumes.get(&v.id)?)));
+        let places = desired.volumes.iter().filter_map(|v| Some((v.object.object, *ledger.lanes.get(&v.object.object)?)));
         own.volumes = places.collect();
         own.objects = own.volumes.iter().map(|(object, volume)| (*volume, *object)).collect();
         let here = desired.objects.iter().flat_map(|o| &o.record.copies).filter(|c| c.node == me.node);

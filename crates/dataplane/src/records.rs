@@ -137,7 +137,8 @@ pub fn component_spec(volume: &VolumeRecord, object: &ObjectRecord, mirror: usiz
     let c = &object.mirrors[mirror][copy];
     // What it says of its volume, for whoever finds it without its directory.
     let descriptor = Descriptor {
-        volume: volume.id,
+        // A new layout of a volume says what it is to be.
+        volume: volume.place_of.unwrap_or(volume.id),
         bytes: volume.bytes,
         lba_bytes: volume.lba_bytes,
         stripe: mirror as u16,

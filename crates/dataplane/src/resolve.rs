@@ -10,7 +10,7 @@ use crate::{
     error::DataPlaneError,
 };
 use base::hooks::{self, SeededFault};
-use base::{ComponentId, GroupId, VolumeId};
+use base::{ComponentId, GroupId, ObjectId, VolumeId};
 use frontend::{FrontEnd, VolumeView, Volumes};
 use object::{
     ComponentAt, CopyAt, CopyPlace, HeldCopy, LaneCores, LayoutView, Limits, Mirror, TermCores, VolumeLayout, VolumeLimits, VolumeRef,
@@ -22,6 +22,7 @@ impl<F: FrontEnd> CoreController<F> {
     /// Turns identities into places. Changes nothing when it fails.
     pub(crate) fn resolve(&self, desired: &Desired<F::Desired>) -> Result<(Arc<LayoutView>, Arc<F::View>), DataPlaneError> {
         let ledger = &mut self.core.borrow_mut().ledger;
+        let places = places(desired, ledger);
         let (mut layouts, mut cores) = (BTreeMap::new(), BTreeMap::new());
         for volume in &desired.volumes {
             let (mirrors, of_term) = volume_mirrors(volume, ledger, self.rt.cores())?;
@@ -33,6 +34,7 @@ impl<F: FrontEnd> CoreController<F> {
             };
             let layout = VolumeLayout {
                 id: volume.id,
+                lanes: places.lanes[&volume.object.object],
                 bytes: if volume.formatting && !hooks::seeded(SeededFault::FormatLeavesBlocks) { 0 } else { volume.bytes },
                 read_only: volume.write_protect.is_on(),
                 checksum: volume.checksum,
@@ -44,24 +46,49 @@ impl<F: FrontEnd> CoreController<F> {
             };
             layouts.insert(volume.id, (wanted, Arc::new(layout)));
         }
-        let mut places = ledger.volumes.clone();
-        for id in layouts.keys() {
-            let next = VolumeRef(places.len() as u32);
-            places.entry(*id).or_insert(next);
-        }
         let view = F::resolve(&desired.exports, volumes(desired, &places, &ledger.groups))?;
-        ledger.volumes = places;
+        (ledger.volumes, ledger.lanes, ledger.places_given) = (places.volumes, places.lanes, places.given);
         ledger.limits = layouts.iter().map(|(id, (wanted, l))| (*id, (*wanted, Arc::clone(&l.limits)))).collect();
         ledger.cores = cores;
         let here = desired.volumes.iter().flat_map(|v| &v.object.mirrors).flat_map(MirrorDesired::here);
         ledger.first_cores.extend(here.filter_map(|c| Some((c.group, ledger.groups.get(&c.group)?.route.first_core))));
-        let mut by_ref = vec![None; ledger.volumes.len()];
+        let (mut by_ref, mut moved) = (vec![None; ledger.places_given as usize], BTreeMap::new());
         for (id, (_, layout)) in layouts {
-            by_ref[ledger.volumes[&id].0 as usize] = Some(layout);
+            let at = ledger.volumes[&id];
+            if layout.lanes != at {
+                moved.insert(layout.lanes, at);
+            }
+            by_ref[at.0 as usize] = Some(layout);
         }
         let held = held_copies(desired, &ledger.groups);
-        Ok((Arc::new(LayoutView { volumes: by_ref, held }), Arc::new(view)))
+        Ok((Arc::new(LayoutView { volumes: by_ref, held, moved }), Arc::new(view)))
     }
+}
+
+/// The places of volumes, and of the lanes of their objects.
+struct Places {
+    volumes: BTreeMap<VolumeId, VolumeRef>,
+    lanes: BTreeMap<ObjectId, VolumeRef>,
+    given: u32,
+}
+
+/// Those that there were, and of what is new. The lanes of an object are where its volume is when it is first seen, unless those of another object of
+/// that volume were there.
+fn places<E>(desired: &Desired<E>, ledger: &Ledger) -> Places {
+    let mut given = ledger.places_given;
+    let mut next = || {
+        given += 1;
+        VolumeRef(given - 1)
+    };
+    let (mut volumes, mut lanes) = (ledger.volumes.clone(), ledger.lanes.clone());
+    let mut sorted: Vec<&VolumeDesired> = desired.volumes.iter().collect();
+    sorted.sort_by_key(|volume| volume.id);
+    for volume in sorted {
+        let is_new = !volumes.contains_key(&volume.id);
+        let at = *volumes.entry(volume.id).or_insert_with(&mut next);
+        lanes.entry(volume.object.object).or_insert_with(|| if is_new { at } else { next() });
+    }
+    Places { volumes, lanes, given }
 }
 
 /// What this node has of objects that other nodes own, as far as the groups are open.
@@ -116,12 +143,12 @@ fn volume_view(v: &VolumeDesired, groups: &BTreeMap<GroupId, OpenGroup>) -> Volu
     VolumeView { volume: v.volume.clone(), used, limited: !v.limits.is_none(), owner: v.owner, revision: v.revision }
 }
 
-fn volumes<E>(desired: &Desired<E>, places: &BTreeMap<VolumeId, VolumeRef>, groups: &BTreeMap<GroupId, OpenGroup>) -> Volumes {
-    let mut by_ref = vec![None; places.len()];
+fn volumes<E>(desired: &Desired<E>, places: &Places, groups: &BTreeMap<GroupId, OpenGroup>) -> Volumes {
+    let mut by_ref = vec![None; places.given as usize];
     for volume in &desired.volumes {
-        by_ref[places[&volume.id].0 as usize] = Some(volume_view(volume, groups));
+        by_ref[places.volumes[&volume.id].0 as usize] = Some(volume_view(volume, groups));
     }
-    let served = desired.volumes.iter().map(|v| (v.id, places[&v.id])).collect();
+    let served = desired.volumes.iter().map(|v| (v.id, places.volumes[&v.id])).collect();
     Volumes { generation: desired.generation, by_ref, places: served }
 }
 

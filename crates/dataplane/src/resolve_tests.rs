@@ -28,9 +28,10 @@ fn what_front_ends_go_by_is_what_is_desired() {
     let desired = Desired { generation: 77, volumes: all.to_vec(), held: Vec::new(), objects: Vec::new(), exports: () };
     // Places in another order than the list, with one of a volume that is gone.
     let place = |id: VolumeId| VolumeRef(u32::from(id.as_bytes()[0]));
-    let mut places: BTreeMap<VolumeId, VolumeRef> = all.iter().map(|v| (v.id, place(v.id))).collect();
+    let mut of: BTreeMap<VolumeId, VolumeRef> = all.iter().map(|v| (v.id, place(v.id))).collect();
     let gone = VolumeId::from_bytes([9; 16]);
-    places.insert(gone, VolumeRef(0));
+    of.insert(gone, VolumeRef(0));
+    let places = Places { volumes: of, lanes: BTreeMap::new(), given: 4 };
     let view = volumes(&desired, &places, &BTreeMap::new());
 
     assert!(view.generation == 77 && view.by_ref.len() == 4 && view.by_ref[0].is_none());
@@ -41,4 +42,26 @@ fn what_front_ends_go_by_is_what_is_desired() {
     }
     let unknown = view.place("e", gone).unwrap_err();
     assert_eq!(unknown.to_string(), format!("'e' exports volume {gone}, which does not exist"));
+}
+
+/// An object keeps its place when it becomes that of another volume; one that was never seen before gets one of its own.
+#[test]
+fn the_lanes_of_an_object_stay_where_they_are() {
+    let mut ledger = Ledger::default();
+    let mut desired = Desired { volumes: vec![with(2, &|_| ()), with(1, &|_| ())], ..Desired::<()>::default() };
+    let mut take = |desired: &Desired<()>| {
+        let Places { volumes, lanes, given } = places(desired, &ledger);
+        (ledger.volumes, ledger.lanes, ledger.places_given) = (volumes, lanes, given);
+        let of = |v: &VolumeDesired| (ledger.volumes[&v.id].0, ledger.lanes[&v.object.object].0);
+        desired.volumes.iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(take(&desired), [(1, 1), (0, 0)], "by id");
+    let [a, b] = &mut desired.volumes[..] else { unreachable!() };
+    std::mem::swap(&mut a.object, &mut b.object);
+    assert_eq!(take(&desired), [(1, 0), (0, 1)]);
+    desired.volumes.pop();
+    desired.volumes[0].object.object = ObjectId::from_bytes([77; 16]);
+    assert_eq!(take(&desired), [(1, 2)], "another object of the volume was there");
+    desired.volumes.push(with(5, &|_| ()));
+    assert_eq!(take(&desired), [(1, 2), (3, 3)]);
 }

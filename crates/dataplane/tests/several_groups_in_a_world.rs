@@ -4,7 +4,7 @@
 mod exchange;
 
 use base::unit::PIECE_BYTES;
-use base::{ClusterId, ComponentId, CopyState, Duration, GroupId, NodeId, ObjectId, VolumeId, WriteProtect, crc32c};
+use base::{ClusterId, ComponentId, CopyState, Duration, GroupId, NodeId, ObjectId, ResyncPace, VolumeId, WriteProtect, crc32c};
 use dataplane::*;
 use exchange::{Exchange, Hosts};
 use frontend::{Data, InProcess, IoDone, IoError, IoOp, IoRequest, VolumeRef};
@@ -593,4 +593,155 @@ fn after_any_commands_what_is_served_is_what_they_have_said() {
 fn a_group_that_comes_back_on_other_cores_is_noticed() {
     use base::hooks::{SeededFault, notices};
     notices(SeededFault::GroupMovesCores, a_group_that_is_closed_takes_nothing_else_out_of_service);
+}
+
+/// Writes on all cores, one at a time on each, to whatever block; what is answered is known.
+struct Writers {
+    written: BTreeMap<u64, u8>,
+    under_way: Vec<Option<(u64, u8)>>,
+    count: u64,
+}
+
+impl Writers {
+    const BLOCKS: u64 = PIECES * PIECE_BYTES / BLOCK as u64;
+
+    fn new() -> Self {
+        Self { written: BTreeMap::new(), under_way: vec![None; CORES], count: 0 }
+    }
+    /// Each core writes what is next, or trims; the blocks of two cores are never the same.
+    fn submit(&mut self, lab: &mut Lab, volume: VolumeId) {
+        for core in 0..CORES {
+            if self.under_way[core].is_some() {
+                continue;
+            }
+            self.count += 1;
+            let (block, stamp) = (self.count * 7919 % (Self::BLOCKS / 16) * 16 + core as u64, (self.count % 5 * 50) as u8);
+            let op = if stamp == 0 { IoOp::Trim { offset: 0, len: BLOCK as u64 } } else { write(0, stamp) };
+            let offset = block * BLOCK as u64;
+            let op = match op {
+                IoOp::Write { data, .. } => IoOp::Write { offset, data },
+                _ => IoOp::Trim { offset, len: BLOCK as u64 },
+            };
+            self.under_way[core] = Some((block, stamp));
+            lab.submit(core, self.count, volume, op);
+        }
+    }
+    /// Takes the answers that there are.
+    fn take(&mut self, lab: &Lab) -> usize {
+        let mut taken = 0;
+        for (core, under_way) in self.under_way.iter_mut().enumerate() {
+            while let Some(done) = lab.exchanges[core].borrow_mut().done.pop_front() {
+                assert_eq!(done.result, Ok(()));
+                let (block, stamp) = under_way.take().expect("one at a time");
+                self.written.insert(block, stamp);
+                taken += 1;
+            }
+        }
+        taken
+    }
+    fn check(&self, lab: &mut Lab, volume: VolumeId) {
+        assert!(self.under_way.iter().all(Option::is_none));
+        for (block, stamp) in &self.written {
+            let done = lab.io(*block as usize % CORES, volume, IoOp::Read { offset: block * BLOCK as u64, len: BLOCK as u32 });
+            assert_eq!(done.result, Ok(()));
+            assert!(done.data[0].buf.iter().all(|b| b == stamp), "block {block} has {}, not {stamp}", done.data[0].buf[0]);
+        }
+    }
+}
+
+/// The volume is moved from one group to stripes over two others, while it is written on all cores.
+#[test]
+fn the_data_of_a_volume_goes_to_another_place_while_it_is_written_and_then_it_goes_by_that() {
+    for (seed, pace) in [(11, ResyncPace::Normal), (12, ResyncPace::High), (13, ResyncPace::Low)] {
+        let mut lab = Lab::new(seed, 3);
+        (0..3).for_each(|n| drop(lab.open(n)));
+        let volume = lab.volume(1, &[0]);
+        let mut writers = Writers::new();
+        for _ in 0..300 {
+            writers.submit(&mut lab, volume);
+            lab.world.run_for(Duration::from_micros(500));
+            writers.take(&lab);
+        }
+        let other = lab.volume(2, &[1, 2]);
+        assert_eq!(lab.must(|o| o.hold_filled(volume)), false, "nothing is there");
+        let mut states = vec![];
+        while states.last() != Some(&FillState::Whole) {
+            writers.submit(&mut lab, volume);
+            lab.world.run_for(Duration::from_micros(500));
+            writers.take(&lab);
+            let state = lab.must(|o| o.fill(volume, other, pace));
+            assert!(!matches!(state, FillState::Over(_)), "{state:?}");
+            if states.last() != Some(&state) {
+                states.push(state);
+            }
+        }
+        assert!(states.contains(&FillState::Copying(16 * PIECE_BYTES)), "{states:?}");
+        for _ in 0..100 {
+            writers.submit(&mut lab, volume);
+            lab.world.run_for(Duration::from_micros(500));
+            writers.take(&lab);
+        }
+        writers.submit(&mut lab, volume);
+        assert!(lab.must(|o| o.hold_filled(volume)));
+        writers.take(&lab);
+        writers.submit(&mut lab, volume);
+        lab.world.run_for(Duration::from_secs(1));
+        assert_eq!(writers.take(&lab), 0, "it is held");
+        let [mut first, mut second] = <[VolumeDesired; 2]>::try_from(std::mem::take(&mut lab.desired.volumes)).expect("two");
+        std::mem::swap(&mut first.object, &mut second.object);
+        lab.desired.volumes = vec![first];
+        lab.apply();
+        assert_eq!(writers.take(&lab), 0, "it is still held");
+        let before: u64 = lab.shards(0).iter().map(|s| s.log_live_bytes).sum();
+        lab.must(|o| o.end_fill(volume));
+        lab.world.run_for(Duration::from_secs(1));
+        assert_eq!(writers.take(&lab), CORES);
+        for _ in 0..300 {
+            writers.submit(&mut lab, volume);
+            lab.world.run_for(Duration::from_micros(500));
+            writers.take(&lab);
+        }
+        lab.world.run_for(Duration::from_secs(1));
+        writers.take(&lab);
+        assert!(lab.shards(0).iter().map(|s| s.log_live_bytes).sum::<u64>() <= before, "nothing goes to the first group any more");
+        lab.must(|o| o.delete_component(group(0), second.object.mirrors[0].here().next().unwrap().no));
+        writers.check(&mut lab, volume);
+        lab.must(|o| o.check());
+    }
+}
+
+/// It begins anew when it is asked for after it has failed; a volume that goes by the same place as before is released.
+#[test]
+fn a_volume_whose_other_place_goes_is_used_as_before_and_copied_anew() {
+    let mut lab = Lab::new(21, 2);
+    (0..2).for_each(|n| drop(lab.open(n)));
+    let volume = lab.volume(1, &[0]);
+    lab.fill(volume, 7);
+    assert!(matches!(lab.must(|o| o.fill(volume, VolumeId::from_bytes([9; 16]), ResyncPace::High)), FillState::Over(_)), "there is none");
+    let other = lab.volume(2, &[1]);
+    let whole = |lab: &mut Lab| {
+        for _ in 0..1000 {
+            match lab.must(|o| o.fill(volume, other, ResyncPace::High)) {
+                FillState::Whole => return,
+                FillState::Over(error) => panic!("{error}"),
+                FillState::Copying(_) => lab.world.run_for(Duration::from_millis(10)),
+            }
+        }
+        panic!("it does not end");
+    };
+    whole(&mut lab);
+    assert!(lab.must(|o| o.hold_filled(volume)));
+    lab.must(|o| o.release(volume));
+    lab.fill(volume, 8);
+    let without = lab.desired.volumes.pop().expect("the other place");
+    lab.apply();
+    lab.fill(volume, 9);
+    lab.holds(volume, 9);
+    assert!(!lab.must(|o| o.hold_filled(volume)), "there is no other place");
+    assert!(matches!(lab.must(|o| o.fill(volume, other, ResyncPace::High)), FillState::Whole), "it says what it knew");
+    lab.desired.volumes.push(without);
+    lab.apply();
+    lab.must(|o| o.end_fill(volume));
+    whole(&mut lab);
+    lab.holds(other, 9);
 }

@@ -75,6 +75,7 @@ fn main() {
         let id = VolumeId::from_bytes([7; 16]);
         let volume = VolumeLayout {
             id,
+            lanes: VolumeRef(0),
             bytes,
             read_only: false,
             checksum: true,

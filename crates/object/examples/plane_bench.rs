@@ -225,6 +225,7 @@ async fn make(rt: Rt, shared: Arc<Shared>, devices: Vec<Device>) {
     let no = group.create_component(&rt, spec).await.expect("creates");
     let volume = VolumeLayout {
         id: VolumeId::from_bytes([1; 16]),
+        lanes: VolumeRef(0),
         bytes: VOLUME_BYTES,
         read_only: false,
         checksum: true,

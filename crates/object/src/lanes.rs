@@ -14,6 +14,7 @@
 
 use crate::{
     copies::{COPIED, Copies},
+    fill::Fills,
     io::{CompareWrite, Data, IoError, VolumeRef},
     layout::{ComponentAt, GroupSlot, VolumeLayout},
     order::{Given, MirrorLane, Sequencer},
@@ -98,7 +99,7 @@ impl Blocks for store::Shard {
 
 /// Where a part of this core stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(crate) enum Stage {
     /// Waits for an overlapping change.
     Waiting,
     /// The store works on the whole part.
@@ -108,9 +109,9 @@ enum Stage {
 }
 
 #[derive(Debug)]
-struct Held {
-    part: Part,
-    stage: Stage,
+pub(crate) struct Held {
+    pub(crate) part: Part,
+    pub(crate) stage: Stage,
     /// The number of a change that the store works on; otherwise none.
     seq: Seq,
 }
@@ -139,7 +140,7 @@ base::counters! {
 /// See the module.
 pub struct Lanes<S> {
     slots: Vec<Slot<S>>,
-    parts: Slab<Held>,
+    pub(crate) parts: Slab<Held>,
     pub(crate) order: RangeLocks,
     pub(crate) numbers: Sequencer,
     pub(crate) done: VecDeque<PartDone>,
@@ -147,6 +148,8 @@ pub struct Lanes<S> {
     pub(crate) stats: LaneStats,
     /// Of mirrors with copies elsewhere. A node alone has none.
     pub(crate) copies: Option<Box<Copies>>,
+    /// Of volumes whose data goes to another place.
+    pub(crate) fills: Option<Box<Fills>>,
 }
 
 impl<S: Blocks> Default for Lanes<S> {
@@ -160,6 +163,7 @@ impl<S: Blocks> Default for Lanes<S> {
             begun: SmallVec::new(),
             stats: LaneStats::default(),
             copies: None,
+            fills: None,
         }
     }
 }
@@ -183,15 +187,9 @@ impl<S: Blocks> Lanes<S> {
     }
     /// The pieces of a window of a volume that may hold something as far as this core knows: its shards (`expected`: how many of a group are to be here),
     /// and changes that wait for others or for the blocks around them.
-    pub(crate) fn survey(
-        &self,
-        volume: VolumeRef,
-        layout: &VolumeLayout,
-        window: &Range<u64>,
-        expected: impl Fn(GroupSlot) -> usize,
-    ) -> Pieces {
+    pub(crate) fn survey(&self, layout: &VolumeLayout, window: &Range<u64>, expected: impl Fn(GroupSlot) -> usize) -> Pieces {
         let mut found = Pieces::none(window.start);
-        self.order.pieces(volume, window, |piece| found.insert(piece));
+        self.order.pieces(layout.lanes, window, |piece| found.insert(piece));
         let here = |group| self.slots.iter().filter(move |s| s.group == group);
         let step = layout.mirrors.len() as u64;
         let mut before = None;
@@ -307,7 +305,7 @@ impl<S: Blocks> Lanes<S> {
         self.hand_to_store(rt, id, kind);
     }
 
-    fn hand_to_store(&mut self, rt: &Rt, id: u32, kind: OpKind) {
+    fn hand_to_store(&mut self, rt: &Rt, id: u32, mut kind: OpKind) {
         let order = match kind {
             OpKind::Read { .. } => Order::default(),
             _ => match self.number(id) {
@@ -315,6 +313,9 @@ impl<S: Blocks> Lanes<S> {
                 _ => return self.numbers.wait(&self.parts[id as usize].part.ordered_in(), id, kind),
             },
         };
+        if self.fills.is_some() {
+            self.keep_for_follow(id, &mut kind);
+        }
         let part = &self.parts[id as usize].part;
         let (range, at, shard) = (part.range(), part.at, part.shard);
         let op = ShardOp { cookie: u64::from(id), component: at.no, block: BlockNo(range.block), blocks: range.blocks, order, kind };
@@ -433,6 +434,11 @@ impl<S: Blocks> Lanes<S> {
     }
 
     fn answer(&mut self, rt: &Rt, id: u32, result: Result<(), IoError>, data: Option<Data>) {
+        if self.fills.is_none() || !self.follows(id, result) {
+            self.end(rt, id, result, data);
+        }
+    }
+    pub(crate) fn end(&mut self, rt: &Rt, id: u32, result: Result<(), IoError>, data: Option<Data>) {
         let Held { part, .. } = self.parts.remove(id as usize);
         self.stats.parts += 1;
         let data = if matches!(part.op, PartOp::Read) { data } else { None };

@@ -117,6 +117,9 @@ impl Mirror {
 pub struct VolumeLayout {
     /// Which volume.
     pub id: VolumeId,
+    /// Under which place the lanes of its object are kept: of the volume that the object was first served as. Another one than its own after its data
+    /// has gone to another place ([`crate::fill`]).
+    pub lanes: VolumeRef,
     /// Its size.
     pub bytes: u64,
     /// Refuses all changes.
@@ -150,6 +153,8 @@ pub struct LayoutView {
     pub volumes: Vec<Option<Arc<VolumeLayout>>>,
     /// What this node has of objects that other nodes own.
     pub held: BTreeMap<ComponentId, HeldCopy>,
+    /// Of volumes whose lanes are kept under another place than theirs: the volume, by that place.
+    pub moved: BTreeMap<VolumeRef, VolumeRef>,
 }
 
 /// A component of this node, of an object that another node owns.
@@ -167,6 +172,11 @@ impl LayoutView {
     /// The volume, if there is one.
     pub fn get(&self, volume: VolumeRef) -> Option<&Arc<VolumeLayout>> {
         self.volumes.get(volume.0 as usize)?.as_ref()
+    }
+    /// The volume whose lanes are kept under a place.
+    pub fn of_lanes(&self, lanes: VolumeRef) -> Option<&Arc<VolumeLayout>> {
+        let volume = self.moved.get(&lanes).copied().unwrap_or(lanes);
+        self.get(volume).filter(|layout| layout.lanes == lanes)
     }
 }
 

@@ -8,6 +8,7 @@
 
 pub mod copies;
 pub mod cores;
+pub mod fill;
 pub mod grant;
 pub mod io;
 pub mod lanes;
@@ -24,6 +25,7 @@ pub mod router;
 mod stats;
 
 pub use cores::{GroupRoute, LaneCores, TermCores};
+pub use fill::{Fill, FillOrder, FillSays};
 pub use io::{
     ATOMIC_BYTES_MAX, Backend, CompareWrite, Data, DataVec, Extent, Forward, ForwardDone, ForwardOutcome, IoDone, IoError, IoOp, IoRequest,
     VolumeRef, extents,

@@ -5,7 +5,7 @@
 //! pass over it is to have trimmed it at that instant.
 //! Never: names a piece outside of its window.
 
-use crate::{io::VolumeRef, layout::VolumeLayout};
+use crate::layout::VolumeLayout;
 use base::hooks::{self, SeededFault};
 use std::ops::Range;
 use std::sync::Arc;
@@ -72,7 +72,6 @@ impl Pieces {
 pub struct Survey {
     pub(crate) origin: u8,
     pub(crate) request: u32,
-    pub(crate) volume: VolumeRef,
     pub(crate) layout: Arc<VolumeLayout>,
     pub(crate) window: Range<u64>,
 }

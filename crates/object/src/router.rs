@@ -5,6 +5,8 @@
 //! pieces may hold something, and send parts for those only.
 //! Never: waits for another router; looks at the bytes.
 
+mod own;
+
 use crate::{
     copies::CopyDoor,
     cores::GroupRoute,
@@ -101,6 +103,17 @@ enum RangeVerb {
     Uncorrectable,
 }
 
+/// Who hears of a request when it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AskedFor {
+    /// A host, by its front end.
+    Host,
+    /// The node itself: [`VolumeRouter::pop_own`].
+    Node,
+    /// A change of this volume's lanes, that goes to another place too ([`crate::fill`]).
+    Change(VolumeRef),
+}
+
 #[derive(Debug)]
 struct Request {
     token: u64,
@@ -114,8 +127,7 @@ struct Request {
     result: Result<(), IoError>,
     data: ArrayVec<Option<Data>, 2>,
     range_operation: Option<Box<RangeOperation>>,
-    /// Asked by the node itself, not by a front end: answered through [`VolumeRouter::pop_own`].
-    own: bool,
+    by: AskedFor,
     /// A change in several parts, of a mirror with copies elsewhere.
     several: bool,
 }
@@ -124,7 +136,8 @@ impl Request {
     #[inline(always)]
     fn of(token: u64, volume: VolumeRef, layout: Arc<VolumeLayout>, class: IoClass, bytes: u64, since: Instant) -> Self {
         let (data, range_operation) = (ArrayVec::new(), None);
-        Self { token, volume, layout, class, bytes, since, parts: 0, result: Ok(()), data, range_operation, own: false, several: false }
+        let (parts, result, by, several) = (0, Ok(()), AskedFor::Host, false);
+        Self { token, volume, layout, class, bytes, since, parts, result, data, range_operation, by, several }
     }
 }
 
@@ -164,6 +177,8 @@ pub struct VolumeRouter<S = store::Shard> {
     /// By when they may begin, then in their order.
     held: BTreeMap<(Instant, u64), HeldBack>,
     held_count: u64,
+    /// Of volumes that are held: what waits for [`VolumeRouter::release`], in order.
+    holds: BTreeMap<VolumeRef, VecDeque<HeldBack>>,
     timer: Option<(TimerId, Instant)>,
     queue: Queue,
     closing: bool,
@@ -191,6 +206,7 @@ impl<S: Blocks> VolumeRouter<S> {
             later: vec![],
             held: BTreeMap::new(),
             held_count: 0,
+            holds: BTreeMap::new(),
             timer: None,
             queue: rt.queue(),
             closing: false,
@@ -235,8 +251,9 @@ impl<S: Blocks> VolumeRouter<S> {
     }
     /// Counters so far.
     pub fn stats(&self) -> RouterStats {
-        let under_way = self.requests.iter().filter(|(_, request)| !request.own).map(|(_, request)| request.volume);
-        let volumes = self.counted.volumes(under_way, self.held.values().map(|held| held.request.volume));
+        let under_way = self.requests.iter().filter(|(_, request)| request.by == AskedFor::Host).map(|(_, request)| request.volume);
+        let waiting = self.held.values().chain(self.holds.values().flatten()).map(|held| held.request.volume);
+        let volumes = self.counted.volumes(under_way, waiting);
         RouterStats { lanes: self.lanes.stats(), copies: self.copy_stats(), ..self.counted.sum(volumes) }
     }
     /// Whether a request is under way here that began when the volume reached beyond `end`, in bytes.
@@ -252,24 +269,26 @@ impl<S: Blocks> VolumeRouter<S> {
         let range_operation = Some(RangeOperation::new(first..range.end.next_multiple_of(block).max(first), RangeVerb::Trim));
         let (since, class) = (rt.now(), IoClass::Discard);
         let bytes = range.end.saturating_sub(range.start);
-        let request = Request { range_operation, own: true, ..Request::of(token, volume, layout, class, bytes, since) };
+        let request = Request { range_operation, by: AskedFor::Node, ..Request::of(token, volume, layout, class, bytes, since) };
         let id = self.requests.insert(request);
         self.range_operation(rt, id);
     }
-    /// The next answer to [`VolumeRouter::free_range`].
+    /// The next answer to [`VolumeRouter::free_range`] and [`VolumeRouter::submit_own`].
     pub fn pop_own(&mut self) -> Option<IoDone> {
         self.own_done.pop_front()
     }
     /// From now on new requests are answered with [`IoError::Closing`].
     pub fn begin_shutdown(&mut self) {
         self.closing = true;
-        for (_, held) in std::mem::take(&mut self.held) {
-            self.refuse(held.request.token, IoError::Closing);
+        let held = std::mem::take(&mut self.held).into_values().chain(std::mem::take(&mut self.holds).into_values().flatten());
+        for HeldBack { request, .. } in held.collect::<Vec<_>>() {
+            self.refuse(request.token, IoError::Closing);
         }
     }
     /// Whether nothing is under way on this core.
     pub fn is_idle(&self) -> bool {
-        self.requests.is_empty() && self.lanes.is_idle() && self.out.is_empty() && self.held.is_empty()
+        let held = self.held.len() + self.holds.values().map(VecDeque::len).sum::<usize>();
+        self.requests.is_empty() && self.lanes.is_idle() && self.out.is_empty() && held == 0
     }
     /// The next message for another core.
     pub fn pop_msg(&mut self) -> Option<(usize, RouterMsg)> {
@@ -284,8 +303,8 @@ impl<S: Blocks> VolumeRouter<S> {
         match msg {
             RouterMsg::Part(part) => self.lanes.accept(rt, part),
             RouterMsg::Done(done) => self.on_done(rt, done),
-            RouterMsg::Survey(Survey { origin, request, volume, layout, window }) => {
-                let found = self.look(volume, &layout, &window);
+            RouterMsg::Survey(Survey { origin, request, layout, window }) => {
+                let found = self.look(&layout, &window);
                 self.out.push_back((usize::from(origin), RouterMsg::Surveyed(Surveyed { request, found })));
             }
             RouterMsg::Surveyed(Surveyed { request, found }) => self.on_surveyed(rt, request as usize, &found),
@@ -320,6 +339,9 @@ impl<S: Blocks> VolumeRouter<S> {
                 self.out.push_back((usize::from(done.origin), RouterMsg::Done(done)));
             }
         }
+        if self.lanes.fills.is_some() {
+            moved |= self.send_follows(rt);
+        }
         moved
     }
 
@@ -342,7 +364,7 @@ impl<S: Blocks> VolumeRouter<S> {
                 if hooks::seeded(SeededFault::PaidTwice) {
                     judged.layout.limits.begin_at(rt.now(), judged.bytes);
                 }
-                self.start(rt, request, judged, since);
+                self.start_or_hold(rt, request, judged, since);
             }
         }
         moved
@@ -392,8 +414,19 @@ impl<S: Blocks> VolumeRouter<S> {
         self.done.push_back(IoDone { token, result: Err(error), data: DataVec::new() });
     }
 
+    /// Begins a request, unless its volume is held: then it waits.
+    #[inline]
+    fn start_or_hold(&mut self, rt: &Rt, request: IoRequest, judged: Judged, since: Instant) {
+        if !self.holds.is_empty()
+            && let Some(waiting) = self.holds.get_mut(&request.volume)
+        {
+            return waiting.push_back(HeldBack { request, since });
+        }
+        self.start(rt, request, judged, since, AskedFor::Host);
+    }
+
     /// Begins a request that was judged just now.
-    fn start(&mut self, rt: &Rt, request: IoRequest, Judged { layout, bytes }: Judged, since: Instant) {
+    fn start(&mut self, rt: &Rt, request: IoRequest, Judged { layout, bytes }: Judged, since: Instant, by: AskedFor) {
         let (token, volume) = (request.token, request.volume);
         let class = match request.op.verb() {
             IoVerb::Verify if hooks::seeded(SeededFault::VerifyCountsAsWrite) => Some(IoClass::Write),
@@ -410,7 +443,7 @@ impl<S: Blocks> VolumeRouter<S> {
         if layout.mirrors.is_empty() {
             return self.forward(request, Judged { layout, bytes }, class, since);
         }
-        let mut made = Request::of(token, volume, layout, class, bytes, since);
+        let mut made = Request { by, ..Request::of(token, volume, layout, class, bytes, since) };
         match request.op {
             IoOp::Read { offset, len } => {
                 let parts = extents(offset, len);
@@ -461,7 +494,7 @@ impl<S: Blocks> VolumeRouter<S> {
         let (request, class) = (IoRequest::new(token, volume, IoOp::Flush), IoClass::Write);
         self.forward(request, Judged { layout, bytes: 0 }, class, rt.now());
         let last = self.forwards.back().expect("it was put there").id;
-        self.requests[last as usize].own = true;
+        self.requests[last as usize].by = AskedFor::Node;
     }
 
     /// The volume lies elsewhere. Apart from what is carried out here: a request that is moved once more costs every request.
@@ -488,7 +521,8 @@ impl<S: Blocks> VolumeRouter<S> {
             ForwardOutcome::Answered(Err(error)) => request.result = Err(error),
             ForwardOutcome::NotDone(_) if self.closing => request.result = Err(IoError::Closing),
             ForwardOutcome::NotDone(_)
-                if request.own || rt.now().since(request.since) >= FORWARD_MAX && !hooks::seeded(SeededFault::ForwardTriedForEver) =>
+                if request.by == AskedFor::Node
+                    || rt.now().since(request.since) >= FORWARD_MAX && !hooks::seeded(SeededFault::ForwardTriedForEver) =>
             {
                 request.result = Err(IoError::NoPath);
             }
@@ -506,9 +540,9 @@ impl<S: Blocks> VolumeRouter<S> {
             return self.finish(rt, id);
         }
         // A flush, which is not counted.
-        let Request { token, result, own, .. } = self.requests.remove(id);
+        let Request { token, result, by, .. } = self.requests.remove(id);
         let done = IoDone { token, result, data: DataVec::new() };
-        if own { self.own_done.push_back(done) } else { self.done.push_back(done) }
+        if by == AskedFor::Node { self.own_done.push_back(done) } else { self.done.push_back(done) }
     }
 
     fn begin_range_operation(&mut self, rt: &Rt, made: Request, range: std::ops::Range<u64>, what: RangeVerb) {
@@ -532,7 +566,7 @@ impl<S: Blocks> VolumeRouter<S> {
                 break;
             }
             let read_only = self.view.get(request.volume).is_some_and(|layout| layout.read_only);
-            let forbidden = read_only && !request.own && range_operation.what != RangeVerb::Verify;
+            let forbidden = read_only && request.by == AskedFor::Host && range_operation.what != RangeVerb::Verify;
             if forbidden && range_operation.next < range_operation.end && !hooks::seeded(SeededFault::RangeGoesOn) {
                 // What it has sent keeps its place before later reads; nothing more may change.
                 hooks::reached(CoverageMark::RangeForbidden);
@@ -586,8 +620,7 @@ impl<S: Blocks> VolumeRouter<S> {
 
     /// Asks all cores that may know which pieces of a window hold something; this one at once.
     fn survey(&mut self, id: usize, window: std::ops::Range<u64>) {
-        let Request { volume, ref layout, .. } = self.requests[id];
-        let layout = Arc::clone(layout);
+        let layout = Arc::clone(&self.requests[id].layout);
         let mut cores = [false; MESH_CORES_MAX];
         let mut found = Pieces::none(window.start);
         let mut before = None;
@@ -605,13 +638,13 @@ impl<S: Blocks> VolumeRouter<S> {
         let mut asked = 0;
         for core in (0..self.cores).filter(|core| cores[*core]) {
             if core == self.core {
-                found.merge(&self.look(volume, &layout, &window));
+                found.merge(&self.look(&layout, &window));
                 continue;
             }
             asked += 1;
             self.counted.crossed += 1;
             let (origin, request, layout, window) = (self.core as u8, id as u32, Arc::clone(&layout), window.clone());
-            self.out.push_back((core, RouterMsg::Survey(Survey { origin, request, volume, layout, window })));
+            self.out.push_back((core, RouterMsg::Survey(Survey { origin, request, layout, window })));
         }
         let request = &mut self.requests[id];
         // As long as they are asked it does not end.
@@ -621,13 +654,13 @@ impl<S: Blocks> VolumeRouter<S> {
     }
 
     /// What this core knows of a window.
-    fn look(&self, volume: VolumeRef, layout: &VolumeLayout, window: &std::ops::Range<u64>) -> Pieces {
+    fn look(&self, layout: &VolumeLayout, window: &std::ops::Range<u64>) -> Pieces {
         let mine = |group: GroupSlot| {
             let route = route_of(&self.routes, group);
             route.map_or(0, |route| (0..usize::from(route.shards)).filter(|shard| route.core(*shard, self.cores) == self.core).count())
         };
         let end = window.end - u64::from(hooks::seeded(SeededFault::LastPieceNotAskedFor));
-        self.lanes.survey(volume, layout, &(window.start..end), mine)
+        self.lanes.survey(layout, &(window.start..end), mine)
     }
 
     fn on_surveyed(&mut self, rt: &Rt, id: usize, found: &Pieces) {
@@ -664,7 +697,7 @@ impl<S: Blocks> VolumeRouter<S> {
             index,
             shard: shard as u8,
             checksum: request.layout.checksum,
-            volume: request.volume,
+            volume: request.layout.lanes,
             at,
             mirror: no as u16,
             ownership: request.layout.ownership,
@@ -710,7 +743,7 @@ impl<S: Blocks> VolumeRouter<S> {
             index,
             shard: 0,
             checksum: request.layout.checksum,
-            volume: request.volume,
+            volume: request.layout.lanes,
             at: here.unwrap_or(NOWHERE),
             mirror: no as u16,
             ownership: request.layout.ownership,
@@ -751,6 +784,9 @@ impl<S: Blocks> VolumeRouter<S> {
         if request.several && matches!(request.result, Err(IoError::Closing | IoError::NotOwner)) {
             request.result = Err(IoError::NoPath);
         }
+        if let AskedFor::Change(of) = request.by {
+            return self.lanes.followed(rt, of, request.token, request.result);
+        }
         let stats = self.counted.class(request.volume, request.class);
         stats.requests += 1;
         match request.result {
@@ -763,7 +799,7 @@ impl<S: Blocks> VolumeRouter<S> {
             Err(_) => SmallVec::new(),
         };
         let done = IoDone { token: request.token, result: request.result, data };
-        if request.own { self.own_done.push_back(done) } else { self.done.push_back(done) }
+        if request.by == AskedFor::Node { self.own_done.push_back(done) } else { self.done.push_back(done) }
     }
 }
 
@@ -814,7 +850,7 @@ impl<S: Blocks> Backend for VolumeRouter<S> {
                 return;
             }
         }
-        self.start(rt, request, judged, now);
+        self.start_or_hold(rt, request, judged, now);
     }
 
     fn pop(&mut self) -> Option<IoDone> {
@@ -830,7 +866,7 @@ impl<S: Blocks> Backend for VolumeRouter<S> {
         if self.forwarding == 0 {
             return;
         }
-        let is_forwarded = |r: &Request| r.token == token && !r.own && r.layout.mirrors.is_empty();
+        let is_forwarded = |r: &Request| r.token == token && r.by == AskedFor::Host && r.layout.mirrors.is_empty();
         let found = self.requests.iter().filter(|(_, r)| is_forwarded(r));
         self.cancels.extend(found.filter_map(|(id, r)| Some((r.layout.owner?, id as u32))));
     }

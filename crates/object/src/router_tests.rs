@@ -8,7 +8,6 @@ use crate::limit::{Limits, VolumeLimits};
 use base::crc32c;
 use base::unit::{PIECE_BLOCKS, SECTOR_BYTES};
 use base::{Lane, Ownership, Seq, VolumeId};
-use std::ops::Range;
 use store::{ComponentNo, OpKind, ShardDone, ShardOp, StoreError};
 
 const VOLUME_BYTES: u64 = 3 << 20;
@@ -150,16 +149,15 @@ fn router(rt: &Rt, seed: u64, limits: Limits, read_only: bool) -> VolumeRouter<L
     router.set_route(GroupSlot(0), Some(ROUTE));
     router.lanes_mut().add_shard(GroupSlot(0), 0, LateBlocks::new(seed));
     router.lanes_mut().add_shard(GroupSlot(0), 1, LateBlocks::new(seed ^ 77));
-    let mirrors = mirrors(router.cores, 1);
-    let id = VolumeId::from_bytes([7; 16]);
     let volume = VolumeLayout {
-        id,
+        id: VolumeId::from_bytes([7; 16]),
+        lanes: VolumeRef(0),
         bytes: VOLUME_BYTES,
         read_only,
         checksum: true,
         limits: Arc::new(limits),
         ownership: Ownership::FIRST,
-        mirrors,
+        mirrors: mirrors(router.cores, 1),
         owner: None,
         revision: 0,
     };
@@ -825,7 +823,7 @@ fn writes_beside_a_long_trim_on_two_cores_are_there_whole_or_trimmed_and_what_wa
                 let (first, pieces) = (cores.chance.random(PIECES), 1 + cores.chance.random(PIECES));
                 let (trimmed, trim_at) = (first..(first + pieces).min(PIECES), cores.chance.random(6));
                 // Of each change: the pieces, the value, and what was answered when it was submitted.
-                let mut changes: Vec<(Range<usize>, u8, Vec<u64>)> = vec![];
+                let mut changes: Vec<(std::ops::Range<usize>, u8, Vec<u64>)> = vec![];
                 let mut done = vec![];
                 for n in 0..6u8 {
                     let answered = done.iter().map(|d: &IoDone| d.token).collect();
@@ -896,5 +894,7 @@ fn the_parts_of_many_long_requests_are_bounded_together_and_all_are_done() {
     });
 }
 
+#[path = "router_fill_tests.rs"]
+mod fills;
 #[path = "router_outcome_tests.rs"]
 mod outcomes;

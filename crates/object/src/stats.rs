@@ -203,6 +203,7 @@ mod tests {
         id[..4].copy_from_slice(&n.to_le_bytes());
         Some(Arc::new(VolumeLayout {
             id: VolumeId::from_bytes(id),
+            lanes: VolumeRef(0),
             bytes: 1 << 30,
             read_only: false,
             checksum: true,

@@ -269,10 +269,24 @@ pub struct Volume {
     /// How fast copies that come back into sync get what they miss.
     #[serde(default)]
     pub resync: ResyncPace,
+    /// It is laid out anew, with the stripes that its policy asks for; `None`: it is not.
+    #[serde(default)]
+    pub moving: Option<Moving>,
     /// Where its data lies.
     pub components: Vec<Component>,
     /// When it was made.
     pub created_unix_s: u64,
+}
+
+/// How far the new layout of a volume is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Moving {
+    /// How much of the volume is there, in percent; `None`: it has not begun, or its owner has not said it.
+    pub percent: Option<u8>,
+    /// Seconds until all is there, at the speed so far.
+    pub seconds_left: Option<u64>,
+    /// Why it does not go on.
+    pub reason: Option<String>,
 }
 
 /// The reservation of a volume, and its registrants.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::plane::Desired;
 use crate::plane::GroupFigures;
-use cluster::{DeviceInventory, GroupInventory, Inventory, Layout, MirrorSlots, NodeInventory, NotServed, PathState, Slot};
+use cluster::{DeviceInventory, GroupInventory, Inventory, NodeInventory, NotServed, PathState};
 use nvmf::HostView;
 use peers::PeersDesired;
 use std::collections::BTreeSet;
@@ -155,16 +155,4 @@ fn reason(why: NotServed, names: &BTreeMap<GroupId, String>) -> String {
         NotServed::Component(id, group) => format!("its component {id} on disk group {} is missing or behind", name(&group)),
         NotServed::Group(group) => format!("disk group {} is offline", name(&group)),
     }
-}
-
-/// A layout as `cluster` knows it.
-pub(super) fn layout_of(object: &ObjectRecord) -> Layout {
-    let slot = |c: &ComponentRecord| Slot {
-        node: c.node.clone(),
-        group: c.group,
-        capacity_index: c.capacity_index,
-        bytes: c.bytes,
-        reserve_chunks: c.reserve_chunks,
-    };
-    Layout { mirrors: object.mirrors.iter().map(|s| MirrorSlots { copies: s.iter().map(slot).collect() }).collect() }
 }

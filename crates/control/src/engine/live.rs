@@ -78,6 +78,8 @@ pub(super) struct Live {
     pub(super) away_since: BTreeMap<ComponentId, Duration>,
     /// Resyncs of objects that this node owns.
     pub(super) resyncs_began: BTreeMap<ComponentId, super::presence::ResyncBegan>,
+    /// Volumes of this node that are laid out anew.
+    pub(super) fills: BTreeMap<base::VolumeId, super::moves::Filling>,
     /// The links with other nodes.
     pub(super) links: cluster::OpenLinks,
     pub(super) stats: Option<(Instant, Stats)>,

@@ -43,6 +43,7 @@ mod layout;
 mod leader;
 mod links;
 mod live;
+mod moves;
 mod namespaces;
 mod nodes;
 mod outcome;

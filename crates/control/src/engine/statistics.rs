@@ -45,7 +45,7 @@ impl Control {
     /// What volumes are called.
     pub(crate) fn names_of_volumes(&self) -> Result<BTreeMap<VolumeId, String>, Problem> {
         let all = self.directory.all::<VolumeRecord>()?;
-        Ok(all.into_iter().map(|v| (v.value.id, v.value.name)).collect())
+        Ok(all.into_iter().filter(|v| v.place_of.is_none()).map(|v| (v.value.id, v.value.name)).collect())
     }
 
     fn volume_statistics(&self, stats: &Stats) -> Result<Vec<api::VolumeStatistics>, Problem> {

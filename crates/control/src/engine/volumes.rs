@@ -1,7 +1,7 @@
 //! Volumes: create, list, resize, change, delete.
 
 use super::*;
-use crate::{api::types as api, engine::layout::layout_of, plane::Stats};
+use crate::{api::types as api, plane::Stats};
 use base::hooks::{self, SeededFault};
 use base::{
     ByteSize, ComponentId, ObjectId, Ownership, VolumeId,
@@ -12,7 +12,7 @@ use dataplane::{ComponentNo, ComponentSpec, component_spec};
 use std::collections::BTreeSet;
 
 /// A new volume is laid out so that it can grow by this factor in place.
-const GROW_FACTOR: u64 = 4;
+pub(super) const GROW_FACTOR: u64 = 4;
 /// The most volumes of a cluster.
 pub const VOLUMES_MAX: usize = 4096;
 
@@ -46,6 +46,10 @@ impl Shown {
         let own = self.stats.resyncs.get(&c.id).map(|done| super::presence::percent_of(*done, c.bytes));
         let said = || self.others.as_ref()?.values().find_map(|p| p.resyncs.get(&c.id).copied());
         if c.state == base::CopyState::Resyncing { own.or_else(said) } else { None }
+    }
+    /// How far the new layout of a volume is, as the volume's owner says.
+    fn moved_percent(&self, volume: VolumeId) -> Option<u8> {
+        self.others.as_ref()?.values().find_map(|p| p.moves.get(&volume).copied())
     }
     /// Seconds until a copy is in sync, as its object's owner says.
     fn resync_seconds_left(&self, c: &ComponentRecord) -> Option<u64> {
@@ -111,7 +115,8 @@ impl Control {
     /// All volumes, by name.
     pub fn volumes(&self) -> Result<Vec<api::Volume>, Problem> {
         let shown = self.shown()?;
-        let mut volumes: Vec<api::Volume> = self.directory.all::<VolumeRecord>()?.iter().map(|v| self.show_volume(v, &shown)).collect();
+        let mut volumes: Vec<api::Volume> =
+            self.directory.all::<VolumeRecord>()?.iter().filter(|v| v.place_of.is_none()).map(|v| self.show_volume(v, &shown)).collect();
         volumes.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(volumes)
     }
@@ -173,7 +178,7 @@ impl Control {
         if nodes.any(|node| Some(node) != first) && !self.plane.serves_copies() {
             return Err(mirrors_not_proven(&policy));
         }
-        let (volume, object) = new_records(new, bytes, lba_bytes, policy.id(), attach_to, &placement);
+        let (volume, object) = new_records(new, bytes, lba_bytes, &policy, attach_to, &placement);
         let groups = groups.into_iter().filter(|g| object.components().any(|c| c.group == g.id)).collect();
         Ok(Planned { volume, object, policy, groups })
     }
@@ -281,7 +286,10 @@ impl Control {
             // The others are deleted by their nodes; who is last goes on.
             return Ok(());
         }
-        let gone = self.freeing(Transaction::new().remove(&volume), Kind::Volume, &volume.name)?;
+        let mut gone = Transaction::new().remove(&volume);
+        if volume.place_of.is_none() {
+            gone = self.freeing(gone, Kind::Volume, &volume.name)?;
+        }
         let gone = self.removing::<ReservationRecord>(gone, &volume.id())?;
         self.commit(object.iter().fold(gone, |gone, object| gone.remove(object)))?;
         self.live().terms.remove(&volume.object);
@@ -558,7 +566,7 @@ impl Control {
     /// A policy that asks for another layout cannot be given to a volume that lies already, unless it takes what is possible.
     pub(super) fn refuse_other_layout(&self, volume: &VolumeRecord, policy: &PolicyRecord) -> Result<(), Problem> {
         let object = self.object_of(volume)?;
-        let mut missing = cluster::compliance(&policy.policy, &layout_of(&object), &self.inventory()?);
+        let mut missing = cluster::compliance(&policy.policy, &object.layout(), &self.inventory()?);
         missing.retain(|s| !matches!(s, Shortfall::Reservation { .. }));
         let more_copies = missing.iter().any(|s| matches!(s, Shortfall::FaultDomains { .. }));
         if more_copies && !policy.policy.force_provisioning {
@@ -571,6 +579,14 @@ impl Control {
                 return Err(mirrors_not_proven(policy));
             }
             missing.retain(|s| !matches!(s, Shortfall::FaultDomains { .. }));
+        }
+        if missing.iter().any(|s| matches!(s, Shortfall::StripeWidth { .. })) && !policy.policy.force_provisioning {
+            // There has to be a place for it.
+            let layout = self.new_layout(&policy.policy, volume, &object).map_err(|why| Problem {
+                message: format!("volume {} cannot follow policy {}: {}", volume.name, policy.name, why.message),
+                ..why
+            })?;
+            missing.retain(|s| !matches!(s, Shortfall::StripeWidth { .. }) || layout.is_none());
         }
         if missing.is_empty() || policy.policy.force_provisioning {
             return Ok(());
@@ -642,7 +658,7 @@ impl Control {
         let components = object.map(|o| show_components(volume, o, shown)).unwrap_or_default();
         let policy = shown.policies.get(&volume.policy);
         let shortfalls: Vec<String> = match (policy, object) {
-            (Some(p), Some(o)) => cluster::compliance(&p.policy, &layout_of(o), &shown.inventory).iter().map(ToString::to_string).collect(),
+            (Some(p), Some(o)) => cluster::compliance(&p.policy, &o.layout(), &shown.inventory).iter().map(ToString::to_string).collect(),
             (None, _) => vec![format!("its policy {} is missing", volume.policy)],
             (_, None) => vec!["its layout is missing".into()],
         };
@@ -680,6 +696,7 @@ impl Control {
             owner: object.and_then(cluster::owner_of).map(|owner| shown.shown_name(owner)),
             preferred_owner: volume.preferred_owner.as_deref().map(|owner| shown.shown_name(owner)),
             resync: volume.resync.into(),
+            moving: self.show_move(volume, shown.moved_percent(volume.id)),
             components,
             created_unix_s: volume.created_unix_s,
         }
@@ -706,12 +723,13 @@ fn new_records(
     new: &api::NewVolume,
     bytes: u64,
     lba_bytes: u32,
-    policy: String,
+    policy: &PolicyRecord,
     attach_to: Option<String>,
     placement: &Placement,
 ) -> (VolumeRecord, ObjectRecord) {
     let (id, object) = (VolumeId::from_random(random()), ObjectId::from_random(random()));
-    let volume = VolumeRecord { lba_bytes, attach_to, ..VolumeRecord::planned(id, new.name.clone(), bytes, policy, object, now_unix_s()) };
+    let planned = VolumeRecord::planned(id, new.name.clone(), bytes, policy.id(), object, now_unix_s());
+    let volume = VolumeRecord { lba_bytes, attach_to, stripe_width: Some(policy.policy.stripe_width), ..planned };
     let object = ObjectRecord::planned(object, id, &placement.layout, |_, _| ComponentId::from_random(random()));
     (volume, object)
 }

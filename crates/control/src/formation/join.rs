@@ -212,7 +212,8 @@ async fn ask(token: &JoinToken, call: &JoinCall) -> Result<JoinAnswer, Problem> 
 /// What this server has of its own would be lost.
 fn refuse_loss(control: &Control) -> Result<(), Problem> {
     let directory = control.directory();
-    let volumes: Vec<String> = directory.all::<VolumeRecord>()?.into_iter().map(|v| v.value.name).collect();
+    let volumes: Vec<String> =
+        directory.all::<VolumeRecord>()?.into_iter().filter(|v| v.place_of.is_none()).map(|v| v.value.name).collect();
     let groups: Vec<String> = directory.all::<GroupRecord>()?.into_iter().map(|g| g.value.name).collect();
     let hosts: Vec<String> = directory.all::<HostEntryRecord>()?.into_iter().map(|h| h.value.name).collect();
     if volumes.is_empty() && groups.is_empty() && hosts.is_empty() {

@@ -110,11 +110,11 @@ impl<S: Blocks> VolumeRouter<S> {
         }
     }
     fn core_of_lane(&self, volume: VolumeRef, mirror: u16, lane: Lane) -> Option<usize> {
-        Some(self.layout(volume)?.mirrors.get(usize::from(mirror))?.core_of(lane))
+        Some(self.view.of_lanes(volume)?.mirrors.get(usize::from(mirror))?.core_of(lane))
     }
     /// A part of no request: blocks of a mirror that one copy has and others get.
     fn part_of_none(&self, rt: &Rt, volume: VolumeRef, no: u16, extent: Extent) -> Option<CopiedPart> {
-        let layout = self.layout(volume)?;
+        let layout = self.view.of_lanes(volume)?;
         let mirror = layout.mirrors.get(usize::from(no))?;
         let own = mirror.here().and_then(|at| self.own_copy(at, Lane::of(BlockNo::containing(extent.offset))));
         let part = Part {
@@ -197,7 +197,7 @@ impl<S: Blocks> VolumeRouter<S> {
         let Some(copies) = &self.lanes().copies else { return };
         let volumes: Vec<VolumeRef> = copies.volumes.keys().copied().collect();
         for volume in volumes {
-            match self.layout(volume).map(|layout| layout.mirrors.is_empty() && layout.owner.is_some()) {
+            match self.view.of_lanes(volume).map(|layout| layout.mirrors.is_empty() && layout.owner.is_some()) {
                 Some(false) => {}
                 Some(true) => self.lanes_mut().stop(rt, volume, IoError::NotOwner),
                 None => {

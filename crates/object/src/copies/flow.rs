@@ -511,8 +511,14 @@ impl<S: Blocks> Lanes<S> {
         let error = if no_space { IoError::NoSpace } else { failed.unwrap_or(IoError::Failed) };
         self.finish_copied(rt, id, Err(error), None);
     }
-    /// A part has ended.
+    /// A part has ended, where the volume lies.
     pub(super) fn finish_copied(&mut self, rt: &Rt, id: u32, result: Result<(), IoError>, data: Option<Data>) {
+        if self.fills.is_none() || !self.follows_copied(id, result) {
+            self.end_copied(rt, id, result, data);
+        }
+    }
+    /// A part has ended.
+    pub(crate) fn end_copied(&mut self, rt: &Rt, id: u32, result: Result<(), IoError>, data: Option<Data>) {
         let copied = self.has_copies().parts.remove((id & !COPIED) as usize);
         let seq = copied.seq();
         let Copied { part, purpose, ranged, transfer, asked: (asked, phase), .. } = copied;

@@ -166,7 +166,7 @@ enum Purpose {
 ///
 /// ```text
 ///  Waiting ─► Reading ─► (Waiting: for changes that ran meanwhile) ─► Gated ─► answered        (a read; a compare that failed)
-///     │          └─► Numbering ─► Changing ─► answered
+///     │          └─► Numbering ─► Changing ─► (Following) ─► answered
 ///     └──────────────────┘
 ///  Waiting ─► Queued ─► Fetching ─► Numbering ─► Changing ─► ended    (what one copy has goes to others: see `transfer`;
 ///                                                                      a resync: Queued ─► Waiting ─► Fetching)
@@ -216,6 +216,8 @@ enum CopiedStage {
     Fetching(Option<CopyRef>),
     /// There is no other copy: for the epoch to be heard.
     Alone,
+    /// All copies have it, with this number: for the other place of the volume ([`crate::fill`]).
+    Following(Seq),
 }
 
 /// What one copy has and others get: blocks that are copied one run after the other.
@@ -496,6 +498,17 @@ impl Copies {
     fn part(&mut self, id: u32) -> &mut Copied {
         self.get(id).expect("a part that has not ended")
     }
+    /// A change of a request that all copies have: its volume, the term, and the change.
+    pub(crate) fn change_of_request(&mut self, id: u32) -> Option<(VolumeRef, Epoch, u32, FollowedChange<'_>)> {
+        let copied = self.parts.get_mut((id & !COPIED) as usize)?;
+        let term = self.volumes.get(&copied.part.volume)?.targets.ownership.term;
+        let is_change = copied.purpose == Purpose::Request && matches!(copied.stage, CopiedStage::Changing(_));
+        is_change.then_some((copied.part.volume, term, copied.serial, FollowedChange(&mut copied.stage)))
+    }
+    /// Whether a part waits for the other place of its volume.
+    pub(crate) fn is_following(&mut self, id: u32, serial: u32) -> bool {
+        self.get(id).is_some_and(|copied| copied.serial == serial && matches!(copied.stage, CopiedStage::Following(_)))
+    }
     /// The parts of a volume, changes that have numbers in the order of these.
     fn parts_of(&self, volume: VolumeRef) -> Vec<u32> {
         let mut parts: Vec<_> =
@@ -538,11 +551,32 @@ impl Copies {
     }
 }
 
+/// A change that all copies have.
+pub(crate) struct FollowedChange<'a>(&'a mut CopiedStage);
+
+impl FollowedChange<'_> {
+    fn change(&self) -> &Changing {
+        let CopiedStage::Changing(change) = &*self.0 else { unreachable!("looked at when it was made") };
+        change
+    }
+    /// The blocks that it changes.
+    pub(crate) fn range(&self) -> Range {
+        self.change().range
+    }
+    /// It goes to another place, too, and waits for that.
+    pub(crate) fn follows(self) -> (Range, ChangeVerb, Option<Data>) {
+        let following = CopiedStage::Following(self.change().order.seq);
+        let CopiedStage::Changing(change) = std::mem::replace(self.0, following) else { unreachable!("looked at when it was made") };
+        (change.range, change.verb, change.data)
+    }
+}
+
 impl Copied {
     /// The number of a change that has one.
     fn seq(&self) -> Seq {
         match (&self.stage, &self.transfer) {
             (CopiedStage::Changing(change), _) => change.order.seq,
+            (CopiedStage::Following(seq), _) => *seq,
             (_, Some(transfer)) => transfer.order.map_or_else(base::Seq::default, |order| order.seq),
             _ => base::Seq::default(),
         }

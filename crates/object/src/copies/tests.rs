@@ -334,6 +334,7 @@ impl Rig {
         let shards = self.copies.contains(&n).then(|| LaneCores::of_group(ROUTE, 1));
         let layout = VolumeLayout {
             id: VolumeId::from_bytes([7; 16]),
+            lanes: VOLUME,
             bytes: VOLUME_BYTES,
             read_only: false,
             checksum: true,
@@ -345,7 +346,11 @@ impl Rig {
         };
         let held = HeldCopy { at: AT, owner: node(owner), epoch: Epoch(epoch) };
         let held = (n != owner).then_some((component(n), held)).into_iter().collect();
-        self.nodes[n].apply(&self.rt, Arc::new(LayoutView { volumes: vec![Some(Arc::new(layout))], held }), |_| true);
+        self.nodes[n].apply(
+            &self.rt,
+            Arc::new(LayoutView { volumes: vec![Some(Arc::new(layout))], held, ..LayoutView::default() }),
+            |_| true,
+        );
     }
     fn command(&mut self, command: &Command) {
         // The owner's own copy is fenced with each epoch; others hear of one with the first change in it.

@@ -517,6 +517,7 @@ impl Node {
                 resync_seconds: Default::default(),
                 slow_copies: Default::default(),
                 failed_copies: Default::default(),
+                moves: Default::default(),
                 reported_unix_s: 0,
             };
             {
