@@ -18,6 +18,7 @@ use crate::place::{Layout, PlaceError, compliance, place};
 use crate::policy::{Policy, Shortfall};
 use crate::record::{ObjectRecord, Stage, VolumeRecord};
 use base::CopyState;
+use base::hooks::{self, SeededFault};
 
 /// Whether a volume has other stripes than its policy asks for, and where it lies then. `None`: it lies as it is to, or it cannot be had now.
 /// `bytes_max`: to which it is to be able to grow.
@@ -100,7 +101,7 @@ pub fn swapped(
     other: &VolumeRecord,
     place: &ObjectRecord,
 ) -> Option<(VolumeRecord, ObjectRecord, VolumeRecord, ObjectRecord)> {
-    let in_sync = place.components().all(|c| c.is_used() && c.state == CopyState::Active);
+    let in_sync = place.components().all(|c| c.is_used() && c.state == CopyState::Active) || hooks::seeded(SeededFault::SwapOutOfSync);
     let are_those = volume.moves_to == Some(other.id) && volume.object == object.id && other.object == place.id;
     if !are_those || !in_sync || Move::due(volume, object, Some((other, place)), true) != Move::Fill {
         return None;

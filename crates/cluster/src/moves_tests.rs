@@ -82,8 +82,7 @@ fn the_new_layout_has_a_copy_where_the_owner_is() {
     assert_eq!(nodes(&layout), ["a", "b", "c"]);
 }
 
-#[test]
-fn objects_are_swapped_when_one_node_owns_both_and_all_is_in_sync() {
+fn only_what_is_in_sync_is_swapped() {
     let all = inventory(&[("a", 4), ("b", 4)]);
     let (mut volume, object) = made(1, &all, &policy(1, 1));
     let (mut other, place) = made(2, &all, &policy(2, 1));
@@ -116,4 +115,15 @@ fn objects_are_swapped_when_one_node_owns_both_and_all_is_in_sync() {
     }
     let given_up = VolumeRecord { moves_to: None, ..volume.clone() };
     assert_eq!(swapped(&given_up, &object, &other, &place), None);
+}
+
+#[test]
+fn objects_are_swapped_when_one_node_owns_both_and_all_is_in_sync() {
+    only_what_is_in_sync_is_swapped();
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn seeded_faults_are_noticed() {
+    hooks::notices(SeededFault::SwapOutOfSync, only_what_is_in_sync_is_swapped);
 }

@@ -22,6 +22,7 @@ mod kill_restart;
 mod lab;
 mod lab_agents;
 mod mirrors;
+mod moves;
 mod nemesis;
 mod output;
 mod overload;

@@ -625,7 +625,11 @@ listed! {
         ChangeNotFollowed,
         /// A change that did not come to the other place is taken for one that has.
         FailedFollowForgotten,
-        /// A volume goes by its other place without waiting for what is under way.
-        SwapNotHeld,
+        /// A volume goes by another place of which a copy is out of sync.
+        SwapOutOfSync,
+        /// Changes go to another place in a later term of its owner.
+        FollowInLaterTerm,
+        /// A volume that is held is taken for quiet while requests to it are under way.
+        HeldTakenForQuiet,
     }
 }

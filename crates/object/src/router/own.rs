@@ -10,6 +10,7 @@ use crate::io::{IoError, IoOp, IoRequest, VolumeRef};
 use crate::lanes::Blocks;
 use crate::part::range_bytes;
 use base::Epoch;
+use base::hooks::{self, SeededFault};
 use base::unit::BlockNo;
 use format::peer::ChangeVerb;
 use rt::Rt;
@@ -26,7 +27,7 @@ impl<S: Blocks> VolumeRouter<S> {
     }
     fn start_own(&mut self, rt: &Rt, request: IoRequest, term: Epoch, by: AskedFor) -> Result<(), IoError> {
         let layout = self.view.get(request.volume).ok_or(IoError::NoVolume)?;
-        if layout.mirrors.is_empty() || term != layout.ownership.term {
+        if layout.mirrors.is_empty() || term != layout.ownership.term && !hooks::seeded(SeededFault::FollowInLaterTerm) {
             return Err(IoError::NotOwner);
         }
         let (offset, bytes) = request.op.range();
@@ -43,7 +44,8 @@ impl<S: Blocks> VolumeRouter<S> {
     }
     /// Whether no request of a front end to a volume is under way on this core.
     pub fn is_quiet(&self, volume: VolumeRef) -> bool {
-        !self.requests.iter().any(|(_, request)| request.volume == volume && request.by == AskedFor::Host)
+        let is_of_hosts = |request: &super::Request| request.volume == volume && request.by == AskedFor::Host;
+        !self.requests.iter().any(|(_, request)| is_of_hosts(request)) || hooks::seeded(SeededFault::HeldTakenForQuiet)
     }
     /// What has waited begins, in order, by what is served now. `may_begin` is as in [`VolumeRouter::poll`].
     pub fn release(&mut self, rt: &Rt, volume: VolumeRef, mut may_begin: impl FnMut(&IoRequest) -> bool) {

@@ -123,6 +123,8 @@ impl Node {
                 VolumeChange::Owner(node) => self.set(volume_id(volume), |v| v.preferred_owner = node.map(name_of)).await,
                 VolumeChange::Resync(pace) => self.set(volume_id(volume), |v| v.resync = pace).await,
                 VolumeChange::Copies(copies) => self.has_copies(volume_id(volume), copies).await,
+                VolumeChange::Layout(Some(mirrors)) => self.lays_out(volume_id(volume), mirrors).await,
+                VolumeChange::Layout(None) => self.stays(volume_id(volume)).await,
             }
             self.live.borrow_mut().at_work[1] = false;
         }
@@ -140,7 +142,7 @@ impl Node {
             let _ = self.confirm(id, at).await;
         }
     }
-    async fn set(&self, id: VolumeId, set: impl Fn(&mut VolumeRecord)) {
+    pub(super) async fn set(&self, id: VolumeId, set: impl Fn(&mut VolumeRecord)) {
         let decide = || {
             let Some(mut record) = self.way.find::<VolumeRecord>(&id.to_string())? else { return Ok(Transaction::new()) };
             set(&mut record.value);

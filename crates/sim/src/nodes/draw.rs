@@ -32,6 +32,7 @@ pub(super) fn draw(seed: u64) -> NodesPlan {
     clocks(&mut Rng::new(seed ^ 0xC10C), &mut plan);
     mirrors(&mut Rng::new(seed ^ 0x0312_2025), &mut plan);
     directory(&mut Rng::new(seed ^ 0xD14E_C704), &mut plan);
+    layouts(&mut Rng::new(seed ^ 0x1A10_0275), &mut plan);
     plan.events.sort_by_key(|(at, _)| *at);
     plan
 }
@@ -176,6 +177,21 @@ fn mirrors(rng: &mut Rng, plan: &mut NodesPlan) {
         0 => owners_stand_still(rng, plan),
         1 => nodes_come_and_go(rng, plan),
         _ => {}
+    }
+}
+
+/// In one plan of four volumes are laid out anew, and enough time passes for their data to come to the new place.
+fn layouts(rng: &mut Rng, plan: &mut NodesPlan) {
+    if !rng.one_in(4) {
+        return;
+    }
+    plan.end_ns = plan.end_ns.max([1_500_000_000, 4_000_000_000, 9_000_000_000][rng.below(3) as usize]);
+    plan.portions = plan.portions.max([40, 100][rng.below(2) as usize]);
+    plan.ops += 500;
+    for _ in 0..1 + rng.below(4) {
+        let (node, volume) = (rng.below(plan.nodes.len() as u64) as usize, rng.below(plan.owners.len() as u64) as usize);
+        let mirrors = (!rng.one_in(8)).then(|| 1 + rng.below(4) as usize);
+        plan.events.push((rng.below(plan.end_ns * 3 / 4), NodeEvent::Layout { node, volume, mirrors }));
     }
 }
 

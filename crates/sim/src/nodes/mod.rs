@@ -2,7 +2,7 @@
 //! clients connect to any of them, and one model of every block judges what they read through all of them.
 //!
 //! Owns: what a seed means for them ([`plan`], `draw`), the directory at its beginning (`records`), a node's way to it ([`way`]) and what it truly
-//! says ([`truth`]), the control plane of a node ([`node`], `asked`, `owners`, `copies`) as tasks in virtual time ([`tasks`]), the world ([`world`]), the order of a
+//! says ([`truth`]), the control plane of a node ([`node`], `asked`, `owners`, `copies`, `moves`) as tasks in virtual time ([`tasks`]), the world ([`world`]), the order of a
 //! run ([`run`](mod@run)).
 //! Invariant: as for one node, a run is a function of seed and code.
 //! Never: part of production.
@@ -10,6 +10,7 @@
 mod asked;
 mod copies;
 mod draw;
+mod moves;
 pub mod node;
 mod owners;
 pub mod plan;

@@ -6,6 +6,7 @@
 //!  follow:    what others have changed is served, and worked off            links:    paths follow the links, also on what was last seen
 //!  requests:  a host's command: decide ─► durable ─► served ─► confirmed by the owner ─► answered                    (`asked`)
 //!  owners:    what the host of owners asks of the directory: reads, and changes of the records of objects                  (`owners`)
+//!  moves:     volumes that are laid out anew are filled, and go by their other places                                       (`moves`)
 //!  presence:  the session is kept alive; it leads when nobody does
 //! ```
 //!
@@ -19,7 +20,7 @@ use super::tasks::{Moment, Tasks};
 use super::truth::Truth;
 use super::way::Way;
 use crate::workload::Workload;
-use base::{ResyncPace, Security};
+use base::{ResyncPace, Security, VolumeId};
 use cluster::record::{LeaderRecord, NodeRecord, PresenceRecord, SubsystemRecord};
 use cluster::{Action, Finish, GroupSeen, Inventory, Observed, OpenLinks, Records};
 use dataplane::{Completion, DataPlaneError, DataPlaneEvent, Device, DirectoryAsk};
@@ -66,6 +67,8 @@ pub enum VolumeChange {
     Copies(usize),
     /// That copies come back into sync so fast.
     Resync(ResyncPace),
+    /// That it lies on so many mirrors; `None`: that it stays as it lies.
+    Layout(Option<usize>),
 }
 
 /// What it knows of this life.
@@ -93,6 +96,10 @@ pub(super) struct Live {
     /// What the host of owners asks: reads, changes.
     pub(super) asks: [VecDeque<DirectoryAsk>; 2],
     pub(super) volume_changes: VecDeque<(usize, VolumeChange)>,
+    /// Volumes whose data goes to other places.
+    pub(super) fills: BTreeSet<VolumeId>,
+    /// Volumes whose other places find no room here.
+    pub(super) no_room: BTreeSet<VolumeId>,
     /// It is at work on what a host, or an administrator, asked for.
     pub(super) at_work: [bool; 2],
 }
@@ -242,6 +249,7 @@ impl NodeControl {
         self.tasks.begin(Rc::clone(&self.node).owners_read());
         self.tasks.begin(Rc::clone(&self.node).owners_change());
         self.tasks.begin(Rc::clone(&self.node).presence());
+        self.tasks.begin(Rc::clone(&self.node).moves());
     }
     /// It is `now`.
     pub fn turn(&mut self, now: u64) {
@@ -427,6 +435,8 @@ impl Node {
                 }
             }
             Action::Finish(volume, Finish::Copies) => self.finish_copies(volume).await?,
+            Action::Finish(volume, Finish::Create) => self.finish_create(volume).await?,
+            Action::Finish(volume, Finish::Delete) => self.finish_delete(volume).await?,
             other => unreachable!("{other:?} is of nothing that this world does"),
         }
         Ok(())

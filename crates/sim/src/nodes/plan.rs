@@ -133,6 +133,15 @@ pub enum NodeEvent {
         /// Which node; `None`: any.
         owner: Option<usize>,
     },
+    /// An administrator wants a volume to lie on other mirrors.
+    Layout {
+        /// Through which node.
+        node: usize,
+        /// Which.
+        volume: usize,
+        /// On how many; `None`: it stays as it lies.
+        mirrors: Option<usize>,
+    },
     /// An administrator says how fast copies of a volume come back into sync, through a node.
     Resync {
         /// Through which.

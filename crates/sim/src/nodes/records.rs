@@ -65,7 +65,7 @@ fn bytes_of(v: &VolumePlan) -> u64 {
 }
 
 /// The object of a volume.
-pub fn object_id(volume: usize) -> ObjectId {
+fn object_id(volume: usize) -> ObjectId {
     ObjectId::from_bytes([volume as u8 + 1; 16])
 }
 /// A component of a volume: of which mirror, on which node.

@@ -26,6 +26,8 @@ const FENCED_MAX: Duration = Duration::from_secs(2);
 const IN_SYNC_MAX: Duration = Duration::from_secs(300);
 /// Within this a volume is handed over to the node that is to own it.
 const HAND_OVER_MAX: Duration = Duration::from_secs(30);
+/// Within this a volume has its new layout, when there is room.
+const MOVED_MAX: Duration = Duration::from_secs(30);
 /// How often that is looked at.
 const STEP: Duration = Duration::from_millis(50);
 
@@ -185,6 +187,18 @@ impl Run<'_, '_> {
         let not: Vec<_> = volumes.iter().filter(|v| !self.lab.is_owned(**v)).map(|v| self.lab.object(*v)).collect();
         Err(format!("volumes are not taken over, though nothing disturbs: {not:#?}"))
     }
+    /// Volumes that are laid out anew have their new layouts in the end, or keep what they have where there is no room.
+    fn moves_end(&mut self) -> Result<(), String> {
+        self.runs_until(MOVED_MAX, |lab| lab.moves() == (vec![], false));
+        let (moving, _) = self.lab.moves();
+        for volume in moving {
+            self.lab.strike(&NodeEvent::Layout { node: 0, volume, mirrors: None });
+        }
+        if self.runs_until(MOVED_MAX, |lab| lab.moves() == (vec![], false)) {
+            return Ok(());
+        }
+        Err(format!("volumes are laid out anew without end: {:?}", self.lab.moves()))
+    }
     /// Copies that have missed changes come back by themselves.
     fn all_copies_are_in_sync(&mut self) -> Result<(), String> {
         let volumes: Vec<usize> = self.mirrored().collect();
@@ -256,6 +270,7 @@ impl Run<'_, '_> {
             return Err("the directory does not say that all nodes are up, and that one of them leads".into());
         }
         self.all_have_owners()?;
+        self.moves_end()?;
         self.all_copies_are_in_sync()?;
         self.read_all()?;
         self.read_every_copy()?;

@@ -5,7 +5,7 @@
 
 use super::node::{Door, FrontEnds, NodeControl, Parts, VolumeChange};
 use super::plan::{NodeEvent, NodesPlan, Outage};
-use super::records::{self, NQN, cluster, object_id, volume_id};
+use super::records::{self, NQN, cluster, volume_id};
 use super::truth::Truth;
 use super::way::{Through, Way};
 use crate::client::{Client, ClientApp};
@@ -303,6 +303,7 @@ impl NodesLab {
             NodeEvent::Protect { node, volume, on } => self.nodes[node].control.change_volume(volume, VolumeChange::Protected(on)),
             NodeEvent::Copies { node, volume, copies } => self.nodes[node].control.change_volume(volume, VolumeChange::Copies(copies)),
             NodeEvent::Prefer { node, volume, owner } => self.nodes[node].control.change_volume(volume, VolumeChange::Owner(owner)),
+            NodeEvent::Layout { node, volume, mirrors } => self.nodes[node].control.change_volume(volume, VolumeChange::Layout(mirrors)),
             NodeEvent::Resync { node, volume, pace } => self.nodes[node].control.change_volume(volume, VolumeChange::Resync(pace)),
         }
     }
@@ -401,8 +402,17 @@ impl NodesLab {
     /// The record of the object of a volume, as the directory truly has it.
     pub fn object(&self, volume: usize) -> ObjectRecord {
         let truth = self.truth.borrow();
-        let found = truth.view().find::<ObjectRecord>(&object_id(volume).to_string()).expect("it can be read");
-        found.expect("no volume goes in these worlds").value
+        let record = truth.view().find::<VolumeRecord>(&volume_id(volume).to_string()).expect("it can be read");
+        let object = record.expect("no volume goes in these worlds").object;
+        truth.view().find::<ObjectRecord>(&object.to_string()).expect("it can be read").expect("every volume has one").value
+    }
+    /// Volumes that are laid out anew, and whether anything is left of other places.
+    pub fn moves(&self) -> (Vec<usize>, bool) {
+        let truth = self.truth.borrow();
+        let all = truth.view().all::<VolumeRecord>().expect("they can be read");
+        let moving = |volume: &usize| all.iter().any(|v| v.id == volume_id(*volume) && v.moves_to.is_some());
+        let moving = (0..all.len()).filter(moving).collect();
+        (moving, all.iter().any(|v| v.place_of.is_some()))
     }
     /// Whether a volume is still to go to another node, which was named and has a copy in sync.
     pub fn is_to_be_handed_over(&self, volume: usize) -> bool {
