@@ -16,6 +16,7 @@ fn record(node: &str, incarnation: u64) -> PresenceRecord {
         resync_seconds: Default::default(),
         slow_copies: Default::default(),
         failed_copies: Default::default(),
+        moves: Default::default(),
         reported_unix_s: 0,
     }
 }
