@@ -615,7 +615,8 @@ pub enum VolumeCommand {
   basalt volume create db --size 200GiB
   basalt volume create boot --size 20GiB --lba 512 --subsystem vms
   basalt volume create logs --size 50GiB --policy bronze --grow-max 2TiB
-  basalt volume create vm7 --size 100GiB --fault-domain rack4     # its data lies there")]
+  basalt volume create vm7 --size 100GiB --fault-domain rack4     # its data lies there
+  basalt volume create vm8 --size 100GiB --group fast")]
     Create {
         /// Its name
         name: String,
@@ -640,6 +641,9 @@ pub enum VolumeCommand {
         /// Put its data on a node of this fault domain; a node is one of its own unless set otherwise [default: the one with the most room]
         #[arg(long, value_name = "NAME")]
         fault_domain: Option<String>,
+        /// Put it on this disk group; several times: on these. Copies need one of each node [default: those with the most room]
+        #[arg(long, value_name = "GROUP")]
+        group: Vec<String>,
     },
     /// List volumes
     #[command(
@@ -688,21 +692,25 @@ pub enum VolumeCommand {
         new_name: String,
     },
     /// Change a volume
-    #[command(group = clap::ArgGroup::new("change").required(true).multiple(true).args(["policy", "owner", "resync", "read_only"]), after_help = "Examples:
+    #[command(group = clap::ArgGroup::new("change").required(true).multiple(true).args(["policy", "owner", "resync", "read_only", "group"]), after_help = "Examples:
   basalt volume set db --policy bronze
+  basalt volume set db --group fast        # its data goes there while hosts use it; --group any: wherever it is
   basalt volume set db --owner node-2      # whenever that one has a copy in sync; --owner any: whichever
   basalt volume set db --resync paused     # until '--resync normal'
   basalt volume set db --read-only on")]
     Set {
         /// Name or id
         volume: String,
-        /// Another policy; the volume gets or loses copies while it is used
+        /// Another policy; the volume gets or loses copies and stripes while it is used
         #[arg(long, short)]
         policy: Option<String>,
         /// The node that is to own it whenever it can, or 'any'
         #[arg(long, value_name = "NODE")]
         owner: Option<String>,
-        /// How fast copies that come back into sync get what they miss. normal: beside what hosts ask so that their latency hardly rises
+        /// The disk group that it is to lie on; several times: these; 'any': whichever
+        #[arg(long, value_name = "GROUP")]
+        group: Vec<String>,
+        /// How fast copies that come back into sync, and a new layout, get their data. normal: beside what hosts ask so that their latency hardly rises
         #[arg(long, value_name = "PACE", value_enum)]
         resync: Option<Pace>,
         /// Whether hosts may only read

@@ -140,7 +140,7 @@ impl Session {
     fn volume(&self, command: VolumeCommand) -> Done {
         let at = |volume: &str| format!("/volumes/{}", part(volume));
         match command {
-            VolumeCommand::Create { name, size, policy, lba, grow_max, subsystem, detached, fault_domain } => {
+            VolumeCommand::Create { name, size, policy, lba, grow_max, subsystem, detached, fault_domain, group: groups } => {
                 let new = NewVolume {
                     name,
                     bytes: size,
@@ -150,6 +150,7 @@ impl Session {
                     subsystem,
                     detached,
                     fault_domain,
+                    groups,
                 };
                 let volume: Volume = self.client.post("/volumes", &new)?;
                 self.print(&volume, show::volume_made);
@@ -184,9 +185,10 @@ impl Session {
                 let renamed: Volume = self.client.patch(&at(&volume), &change)?;
                 self.print(&renamed, |v| Page::new().name(&v.name).line(format!("volume {volume} is now called {}", v.name)));
             }
-            VolumeCommand::Set { volume, policy, owner, resync, read_only } => {
+            VolumeCommand::Set { volume, policy, owner, group, resync, read_only } => {
                 let read_only = read_only.map(|s| s == Switch::On);
-                let change = VolumeChange { name: None, policy, read_only, preferred_owner: owner, resync: resync.map(Into::into) };
+                let (groups, resync) = ((!group.is_empty()).then_some(group), resync.map(Into::into));
+                let change = VolumeChange { name: None, policy, read_only, preferred_owner: owner, resync, groups };
                 let changed: Volume = self.client.patch(&at(&volume), &change)?;
                 self.print(&changed, show::volume);
             }

@@ -332,6 +332,7 @@ pub fn volume(v: &Volume) -> Page {
         ("block", format!("{} bytes", v.lba_bytes)),
         ("policy", v.policy.clone()),
         ("compliant", if v.compliant { "yes".into() } else { format!("no: {}", v.shortfalls.join("; ")) }),
+        ("disk groups", v.groups.join(", ")),
         ("new layout", v.moving.as_ref().map(moving).unwrap_or_default()),
         ("copies in sync", format!("{} of {}, epoch {}", v.copies_in_sync, v.copies, v.epoch)),
         ("state", word(&v.state)),

@@ -3,7 +3,7 @@
 //! Invariant: facts only; whoever builds it leaves out what cannot be used now (offline groups, failed devices).
 
 use base::GroupId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All nodes of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,6 +108,14 @@ impl Inventory {
     /// Without the nodes of other fault domains.
     pub fn within(mut self, fault_domain: &str) -> Self {
         self.nodes.retain(|n| n.fault_domain == fault_domain);
+        self
+    }
+
+    /// With these disk groups only; none: with all.
+    pub fn on(mut self, groups: &BTreeSet<GroupId>) -> Self {
+        if !groups.is_empty() {
+            self.nodes.iter_mut().for_each(|node| node.groups.retain(|group| groups.contains(&group.id)));
+        }
         self
     }
 

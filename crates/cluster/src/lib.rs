@@ -29,7 +29,7 @@ pub use join::{
     Membership, judge_join, work_together,
 };
 pub use lead::{LeaderAction, Left, REQUEST_SECONDS, TASK_WORDS, lead};
-pub use moves::{Move, has_other_stripes, new_layout, swapped};
+pub use moves::{Move, has_other_layout, new_layout, swapped};
 pub use name::{
     ISCSI_NAME_BYTES_MAX, NAME_BYTES_MAX, NQN_BYTES_MAX, NameError, check_host, check_iscsi_name, check_name, check_nqn, default_iqn,
     default_nqn, is_iscsi_name,

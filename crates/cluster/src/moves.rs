@@ -1,4 +1,4 @@
-//! Another layout for a volume that hosts use: the stripes that its policy asks for, and its object does not have.
+//! Another layout for a volume that hosts use: the stripes that its policy asks for, or the disk groups that it is to lie on, and its object does not.
 //!
 //! ```text
 //!  volume ─► object                        volume ─► object           volume ─► new object
@@ -20,7 +20,8 @@ use crate::record::{ObjectRecord, Stage, VolumeRecord};
 use base::CopyState;
 use base::hooks::{self, SeededFault};
 
-/// Whether a volume has other stripes than its policy asks for, and where it lies then. `None`: it lies as it is to, or it cannot be had now.
+/// Where a volume is to lie that has other stripes than its policy asks for, or lies on other disk groups than it is to. `None`: it lies as it is to, or
+/// it cannot be had now.
 /// `bytes_max`: to which it is to be able to grow.
 ///
 /// # Errors
@@ -32,14 +33,15 @@ pub fn new_layout(
     object: &ObjectRecord,
     bytes_max: u64,
 ) -> Result<Option<Layout>, PlaceError> {
-    if !has_other_stripes(inventory, policy, volume, object) {
+    if !has_other_layout(inventory, policy, volume, object) {
         return Ok(None);
     }
     let Some(owner) = owner_of(object) else { return Ok(None) };
+    let inventory = &inventory.clone().on(&volume.groups);
     let mut near = inventory.clone();
     near.nodes.retain(|node| object.used().any(|c| c.node == node.name));
     let lacks_stripes = |found: &[Shortfall]| found.iter().any(|s| matches!(s, Shortfall::StripeWidth { .. }));
-    let mut refused = None;
+    let (mut refused, mut elsewhere) = (None, false);
     // Where it has copies already, its owner stays whoever that is. Elsewhere there has to be one at its owner.
     for inventory in [&near, inventory] {
         match place(inventory, policy, volume.bytes, bytes_max) {
@@ -47,21 +49,26 @@ pub fn new_layout(
             Ok(placed) if placed.layout.mirrors.iter().flat_map(|m| &m.copies).any(|slot| slot.node == owner) => {
                 return Ok(Some(placed.layout));
             }
-            Ok(_) => {}
+            Ok(_) => elsewhere = true,
             Err(error) => refused = Some(error),
         }
     }
     match refused {
-        Some(error) if !policy.force_provisioning => Err(error),
+        _ if policy.force_provisioning => Ok(None),
+        Some(error) if !elsewhere || error != PlaceError::NoGroups => Err(error),
+        _ if elsewhere => Err(PlaceError::NotAtOwner { owner: owner.to_owned() }),
         _ => Ok(None),
     }
 }
 
-/// Whether the layout of a volume has fewer stripes than its policy asks for, or was made for more.
-pub fn has_other_stripes(inventory: &Inventory, policy: &Policy, volume: &VolumeRecord, object: &ObjectRecord) -> bool {
+/// Whether the layout of a volume has fewer stripes than its policy asks for, or was made for more, or is on other disk groups.
+pub fn has_other_layout(inventory: &Inventory, policy: &Policy, volume: &VolumeRecord, object: &ObjectRecord) -> bool {
     let lacks = |s: &Shortfall| matches!(s, Shortfall::StripeWidth { .. });
     let too_few = compliance(policy, &object.layout(), inventory).iter().any(lacks);
-    too_few || volume.stripe_width.is_some_and(|width| width > policy.stripe_width) && object.mirrors.len() > policy.stripe_width.into()
+    let off = |c: &crate::record::ComponentRecord| !volume.groups.is_empty() && !volume.groups.contains(&c.group);
+    too_few
+        || object.used().any(off)
+        || volume.stripe_width.is_some_and(|width| width > policy.stripe_width) && object.mirrors.len() > policy.stripe_width.into()
 }
 
 /// What there is to do about a volume that is laid out anew, or about its other place.
@@ -78,13 +85,15 @@ pub enum Move {
 }
 
 impl Move {
-    /// `other`: what `volume` moves to, with its object, if there is such a volume; `wanted`: it still has other stripes than its policy asks for.
+    /// `other`: what `volume` moves to, with its object, if there is such a volume; `wanted`: it still lies otherwise than it is to.
     pub fn due(volume: &VolumeRecord, object: &ObjectRecord, other: Option<(&VolumeRecord, &ObjectRecord)>, wanted: bool) -> Move {
         let Some((other, place)) = other.filter(|(other, _)| other.stage != Stage::Deleting && other.place_of == Some(volume.id)) else {
             return Move::GiveUp;
         };
         match () {
-            () if !wanted || (other.bytes, other.lba_bytes) != (volume.bytes, volume.lba_bytes) => Move::GiveUp,
+            () if !wanted || (other.bytes, other.lba_bytes, &other.groups) != (volume.bytes, volume.lba_bytes, &volume.groups) => {
+                Move::GiveUp
+            }
             () if volume.stage != Stage::Ready || other.stage != Stage::Ready => Move::Wait,
             () if owner_of(object) != owner_of(place) => Move::Follow,
             () if other.is_under_way() || volume.is_under_way() => Move::Wait,

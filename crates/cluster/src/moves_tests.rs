@@ -82,6 +82,34 @@ fn the_new_layout_has_a_copy_where_the_owner_is() {
     assert_eq!(nodes(&layout), ["a", "b", "c"]);
 }
 
+#[test]
+fn a_volume_goes_to_the_disk_groups_that_it_is_to_lie_on_if_its_owner_has_one() {
+    let mut all = inventory(&[("a", 2), ("b", 2)]);
+    let other = |n: u8, of: &NodeInventory| GroupInventory { id: GroupId::from_bytes([n; 16]), ..of.groups[0].clone() };
+    let (second, third) = (other(10, &all.nodes[0]), other(11, &all.nodes[1]));
+    all.nodes[0].groups.push(second);
+    all.nodes[1].groups.push(third);
+    let on = |groups: &[u8]| groups.iter().map(|n| GroupId::from_bytes([*n; 16])).collect::<std::collections::BTreeSet<_>>();
+    let used =
+        |layout: &Layout| layout.mirrors.iter().flat_map(|m| &m.copies).map(|slot| slot.group).collect::<std::collections::BTreeSet<_>>();
+    for failures in [0, 1] {
+        let (volume, object) = made(1, &all.clone().on(&on(&[0, 1])), &policy(1, failures));
+        let lies = |groups: &[u8]| {
+            let volume = VolumeRecord { groups: on(groups), ..volume.clone() };
+            new_layout(&all, &policy(1, failures), &volume, &object, volume.bytes)
+        };
+        assert_eq!(lies(&[]), Ok(None), "anywhere");
+        assert_eq!(lies(&[0, 1]), Ok(None), "where it is");
+        let there = lies(&[10, 11]).unwrap().expect("there is room");
+        let wanted = if failures == 1 { on(&[10, 11]) } else { on(&[10]) };
+        assert_eq!(used(&there), wanted, "its owner is a");
+        match failures {
+            0 => assert_eq!(lies(&[11]), Err(PlaceError::NotAtOwner { owner: "a".into() })),
+            _ => assert!(matches!(lies(&[11]), Err(PlaceError::Shortfalls(_))), "two copies need two nodes"),
+        }
+    }
+}
+
 fn only_what_is_in_sync_is_swapped() {
     let all = inventory(&[("a", 4), ("b", 4)]);
     let (mut volume, object) = made(1, &all, &policy(1, 1));

@@ -79,6 +79,12 @@ pub enum PlaceError {
         /// Devices over which it could be spread.
         devices: usize,
     },
+    /// A new layout has to be filled by the node that owns the volume.
+    #[error("node {owner}, which owns the volume, has none of these disk groups, or no room on them")]
+    NotAtOwner {
+        /// The node, as records name it.
+        owner: String,
+    },
     /// Zero, or above the largest volume.
     #[error("the size must be between 1 MiB and {}", ByteSize(VOLUME_BYTES_MAX))]
     Size,

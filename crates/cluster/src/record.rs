@@ -285,6 +285,9 @@ pub struct VolumeRecord {
     /// It is being formatted by a host: all content goes, and then a logical block has as many bytes.
     #[serde(default)]
     pub format_to: Option<u32>,
+    /// The disk groups that it is to lie on; none: whichever.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub groups: BTreeSet<GroupId>,
     /// The stripe width that its layout was made for; `None`: it was made by a release that did not write that down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stripe_width: Option<u8>,
@@ -320,6 +323,7 @@ impl VolumeRecord {
             preferred_owner: None,
             resync: ResyncPace::Normal,
             format_to: None,
+            groups: BTreeSet::new(),
             stripe_width: None,
             moves_to: None,
             place_of: None,

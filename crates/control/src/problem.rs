@@ -157,6 +157,11 @@ impl From<PlaceError> for Problem {
             PlaceError::NoSpace { .. } => {
                 Self::new(Code::NoSpace, message, "use a policy that reserves less, delete volumes, or add a disk group")
             }
+            PlaceError::NotAtOwner { .. } => Self::new(
+                Code::Refused,
+                message,
+                "name a disk group of that node, too; to bring a volume to another node, give it a policy with one failure more, then '--owner', then the old policy",
+            ),
             PlaceError::Size => Self::invalid(message, "give another size"),
         }
     }

@@ -438,6 +438,7 @@ impl<S: Blocks> Lanes<S> {
             self.end(rt, id, result, data);
         }
     }
+    #[inline(always)]
     pub(crate) fn end(&mut self, rt: &Rt, id: u32, result: Result<(), IoError>, data: Option<Data>) {
         let Held { part, .. } = self.parts.remove(id as usize);
         self.stats.parts += 1;

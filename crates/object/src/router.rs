@@ -415,7 +415,7 @@ impl<S: Blocks> VolumeRouter<S> {
     }
 
     /// Begins a request, unless its volume is held: then it waits.
-    #[inline]
+    #[inline(always)]
     fn start_or_hold(&mut self, rt: &Rt, request: IoRequest, judged: Judged, since: Instant) {
         if !self.holds.is_empty()
             && let Some(waiting) = self.holds.get_mut(&request.volume)
@@ -443,7 +443,8 @@ impl<S: Blocks> VolumeRouter<S> {
         if layout.mirrors.is_empty() {
             return self.forward(request, Judged { layout, bytes }, class, since);
         }
-        let mut made = Request { by, ..Request::of(token, volume, layout, class, bytes, since) };
+        let mut made = Request::of(token, volume, layout, class, bytes, since);
+        made.by = by;
         match request.op {
             IoOp::Read { offset, len } => {
                 let parts = extents(offset, len);

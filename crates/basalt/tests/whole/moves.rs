@@ -82,6 +82,15 @@ fn a_volume_of_one_node_gets_stripes_and_loses_them_while_a_host_goes_on_and_the
     is_copied(&daemon);
     daemon.ok("volume set v --policy default");
     has_stripes(&daemon, 1);
+    // To another disk group.
+    daemon.ok(&format!("group create h --shards 1 --cache {}:512MiB --capacity {}:1GiB", daemon.at("cache2"), daemon.at("other")));
+    daemon.ok("volume set v --group h");
+    let lies = || {
+        let shown = daemon.json("volume show v");
+        (shown["components"].as_array().expect("a list").iter().all(|c| c["group"] == "h") && shown["moving"].is_null()).then_some(())
+    };
+    until_or("it is on the other disk group", || daemon.json("volume show v").to_string(), lies);
+    daemon.ok("group remove g --yes");
     std::thread::sleep(Duration::from_secs(1));
     load.assert_running(&daemon);
     load_is_right(load, &daemon, &daemon);

@@ -272,6 +272,9 @@ pub struct Volume {
     /// It is laid out anew, with the stripes that its policy asks for; `None`: it is not.
     #[serde(default)]
     pub moving: Option<Moving>,
+    /// The disk groups that it is to lie on; none: whichever.
+    #[serde(default)]
+    pub groups: Vec<String>,
     /// Where its data lies.
     pub components: Vec<Component>,
     /// When it was made.
@@ -334,6 +337,9 @@ pub struct NewVolume {
     pub detached: bool,
     /// Put it on a node of this fault domain. Default: the one with the most room.
     pub fault_domain: Option<String>,
+    /// Put it on these disk groups, and nowhere else. Default: those with the most room.
+    #[serde(default)]
+    pub groups: Vec<String>,
 }
 
 /// Changes of a volume: what is not given stays.
@@ -350,10 +356,14 @@ pub struct VolumeChange {
     pub preferred_owner: Option<String>,
     /// How fast copies that come back into sync get what they miss.
     pub resync: Option<ResyncPace>,
+    /// The disk groups that it is to lie on, and nowhere else; `any` alone: whichever. Its data goes there while hosts use it.
+    pub groups: Option<Vec<String>>,
 }
 
 /// As [`VolumeChange::preferred_owner`]: whichever node.
 pub const ANY_OWNER: &str = "any";
+/// Alone in [`VolumeChange::groups`]: whichever.
+pub const ANY_GROUP: &str = "any";
 
 /// A new size of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

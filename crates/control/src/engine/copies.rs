@@ -25,7 +25,7 @@ impl Control {
             let (mut object, policy) = (self.object_of(&volume)?, self.policy_record(&volume.policy)?);
             // One may have come back just now.
             let lost = object.components().filter(|c| is_out(c) && lost.contains(&c.id)).map(|c| c.id).collect();
-            let Some(change) = self.copies_change(&object, &policy.policy, &lost)? else { return nothing() };
+            let Some(change) = self.copies_change(&volume, &object, &policy.policy, &lost)? else { return nothing() };
             change.apply(&mut object.value, || ComponentId::from_random(random()));
             let places: BTreeSet<GroupId> = object.components().filter(|c| c.no.is_none()).map(|c| c.group).collect();
             // Who deletes the volume, or removes a disk group that a copy goes to, has not seen it.
@@ -45,11 +45,12 @@ impl Control {
     /// What is to be changed of an object so that it has the copies that a policy asks for.
     pub(super) fn copies_change(
         &self,
+        volume: &VolumeRecord,
         object: &ObjectRecord,
         policy: &cluster::Policy,
         lost: &BTreeSet<ComponentId>,
     ) -> Result<Option<CopiesChange>, Problem> {
-        let change = cluster::copies_change(&self.inventory()?, policy, object, lost)?;
+        let change = cluster::copies_change(&self.inventory()?.on(&volume.groups), policy, object, lost)?;
         Ok(change.filter(|change| self.plane.serves_copies() || !matches!(change, CopiesChange::Add(_))))
     }
     /// Volumes whose policies ask for other copies than they have: what could not be decided before may be possible by now. To be called every few
@@ -91,7 +92,7 @@ impl Control {
             // With a node down that can be many, of which nothing may be possible.
             let inventory = self.inventory()?;
             let possible = |v: &VolumeRecord| {
-                let change = of(v).map(|(policy, object)| cluster::copies_change(&inventory, policy, object, &lost));
+                let change = of(v).map(|(policy, object)| cluster::copies_change(&inventory.clone().on(&v.groups), policy, object, &lost));
                 matches!(change, Some(Ok(Some(_))))
             };
             due.retain(|v| possible(v));

@@ -1,4 +1,5 @@
-//! Volumes that are laid out anew while hosts use them: with the stripes that their policies ask for (`docs/moves.md`).
+//! Volumes that are laid out anew while hosts use them: with the stripes that their policies ask for, on the disk groups that they are to lie on
+//! (`docs/moves.md`).
 //!
 //! ```text
 //!  leader: the layout is another one than the policy asks for ─► the other place is made, as a volume that nobody sees
@@ -94,7 +95,7 @@ impl Control {
                 (None, Some(_)) => moves.moving.push(Moving { volume: volume.clone(), object: object.clone(), other }),
                 (None, None) if volume.stage == Stage::Ready && !volume.is_under_way() => {
                     // What devices there are makes no difference to that.
-                    let differs = |policy| cluster::has_other_stripes(&Inventory::default(), policy, volume, object);
+                    let differs = |policy| cluster::has_other_layout(&Inventory::default(), policy, volume, object);
                     if policies.get(&volume.policy).is_some_and(differs) {
                         moves.due.push(volume.id);
                     }
@@ -215,9 +216,11 @@ impl Control {
             Err(problem) => return tracing::warn!(error = %problem.message, "what there is of devices could not be looked at"),
         };
         for moving in &moves.moving {
-            let wanted = self
-                .policy_record(&moving.volume.policy)
-                .is_ok_and(|policy| cluster::has_other_stripes(&inventory, &policy.policy, &moving.volume, &moving.object));
+            let wanted = self.policy_record(&moving.volume.policy).is_ok_and(|policy| {
+                let asked = moving.other.as_ref().and_then(|(other, _)| other.stripe_width);
+                let is_as_asked = asked.is_none_or(|width| width == policy.policy.stripe_width);
+                is_as_asked && cluster::has_other_layout(&inventory, &policy.policy, &moving.volume, &moving.object)
+            });
             let seen_to = match moving.due(wanted) {
                 Move::Wait | Move::Fill => Ok(()),
                 Move::Follow => self.follow_owner(moving),
@@ -248,8 +251,12 @@ impl Control {
     ) -> Result<Option<Layout>, Problem> {
         let bytes_max = volume.bytes.saturating_mul(super::volumes::GROW_FACTOR);
         let layout = cluster::new_layout(&self.inventory()?, policy, volume, object, bytes_max)?;
-        let on = |layout: &Layout| layout.mirrors.iter().flat_map(|m| &m.copies).all(|slot| slot.node == self.identity.node);
-        Ok(layout.filter(|layout| on(layout) || self.plane.serves_copies()))
+        let is_of_one_node = |layout: &Layout| {
+            let mut nodes = layout.mirrors.iter().flat_map(|m| &m.copies).map(|slot| &slot.node);
+            let first = nodes.next();
+            nodes.all(|node| Some(node) == first)
+        };
+        Ok(layout.filter(|layout| is_of_one_node(layout) || self.plane.serves_copies()))
     }
 
     /// A volume gets its other place.
@@ -270,6 +277,7 @@ impl Control {
                 stripe_width: Some(policy.policy.stripe_width),
                 place_of: Some(volume.id),
                 preferred_owner: owner_of(&object).map(str::to_owned),
+                groups: volume.groups.clone(),
                 ..planned
             };
             let place = ObjectRecord::planned(place, other.id, &layout, |_, _| ComponentId::from_random(random()));

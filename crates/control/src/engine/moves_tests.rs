@@ -67,6 +67,32 @@ fn a_volume_gets_the_stripes_of_its_policy_and_gives_them_back() {
     check_clean(&f, 0);
 }
 
+#[test]
+fn a_volume_is_made_on_the_disk_groups_that_are_named_and_goes_to_others() {
+    let f = three(7);
+    f.done("h2", "POST", "/api/v1/groups", f.group("h2", "second", 8));
+    let made = f.done("h1", "POST", "/api/v1/volumes", json!({"name": "v", "bytes": GIB, "groups": ["gh2"]}));
+    assert_eq!((&made["components"][0]["group"], &made["groups"]), (&json!("gh2"), &json!(["gh2"])));
+    let set = |groups: Value| f.ask("h3", "PATCH", "/api/v1/volumes/v", Some(&json!({"groups": groups})), None).unwrap();
+    let (status, why) = set(json!(["gh1"]));
+    assert!(status == 409 && why["message"].as_str().unwrap().contains("node h2, which owns the volume, has none of these"), "{why}");
+    assert_eq!(set(json!(["nowhere"])).0, 404);
+    let (status, shown) = f.ask("h1", "GET", "/api/v1/volumes/v", None, None).unwrap();
+    assert_eq!((status, &shown["groups"], &shown["moving"]), (200, &json!(["gh2"]), &Value::Null), "nothing has changed");
+    let lies_on = |group: &str| {
+        let shown = f.done("h1", "GET", "/api/v1/volumes/v", Value::Null);
+        shown["moving"].is_null() && shown["components"].as_array().unwrap().iter().all(|c| c["group"] == group)
+    };
+    f.until("the other group is known", || set(json!(["second"])).0 == 200);
+    f.until("it is there", || lies_on("second"));
+    check_clean(&f, 1);
+    // Wherever it is, is right.
+    assert_eq!(set(json!(["any"])).0, 200);
+    assert_eq!(set(json!(["gh1", "gh2"])).0, 200, "one of these is its owner's");
+    f.until("it is there", || lies_on("gh2"));
+    check_clean(&f, 1);
+}
+
 /// As long as nothing can be copied.
 #[test]
 fn a_move_is_given_up_with_its_policy_begun_anew_with_another_size_and_deleted_with_its_volume() {

@@ -172,13 +172,15 @@ impl Control {
                 return Err(Problem::not_found("fault domain", domain, "node list"));
             }
         }
-        let placement = cluster::place(&inventory, &policy.policy, bytes, bytes_max)?;
+        let named = self.groups_named(&new.groups)?;
+        let placement = cluster::place(&inventory.on(&named), &policy.policy, bytes, bytes_max)?;
         let mut nodes = placement.layout.mirrors.iter().flat_map(|mirror| &mirror.copies).map(|copy| &copy.node);
         let first = nodes.next();
         if nodes.any(|node| Some(node) != first) && !self.plane.serves_copies() {
             return Err(mirrors_not_proven(&policy));
         }
         let (volume, object) = new_records(new, bytes, lba_bytes, &policy, attach_to, &placement);
+        let volume = VolumeRecord { groups: named, ..volume };
         let groups = groups.into_iter().filter(|g| object.components().any(|c| c.group == g.id)).collect();
         Ok(Planned { volume, object, policy, groups })
     }
@@ -519,7 +521,33 @@ impl Control {
         if let Some(pace) = change.resync {
             volume.value.resync = pace.into();
         }
+        if let Some(groups) = &change.groups {
+            volume.value.groups = self.groups_named(groups)?;
+            intent = self.can_lie_there(&volume, intent)?;
+        }
         Ok((intent.update(&volume), id))
+    }
+
+    /// Disk groups by their names; none: whichever.
+    fn groups_named(&self, names: &[String]) -> Result<BTreeSet<GroupId>, Problem> {
+        if names == [api::ANY_GROUP] {
+            return Ok(BTreeSet::new());
+        }
+        names.iter().map(|name| Ok(self.group_record(name)?.id)).collect()
+    }
+    /// A volume is to lie on its disk groups: there has to be room for it.
+    fn can_lie_there(&self, volume: &VolumeRecord, intent: Transaction) -> Result<Transaction, Problem> {
+        let (object, policy) = (self.object_of(volume)?, self.policy_record(&volume.policy)?);
+        let lies = object.used().all(|c| volume.groups.is_empty() || volume.groups.contains(&c.group));
+        if !lies && self.new_layout(&policy.policy, volume, &object)?.is_none() {
+            return Err(Problem::refused(
+                format!("volume {} cannot lie on these disk groups now", volume.name),
+                "'basalt group list' shows which are online, and how much room they have",
+            ));
+        }
+        // Whoever removes one of them has not seen this volume.
+        let groups = self.directory.all::<GroupRecord>()?;
+        Ok(groups.iter().filter(|g| volume.groups.contains(&g.id)).fold(intent, |intent, group| intent.hold(group)))
     }
 
     /// The node that is to own a volume, as records name it.
@@ -571,7 +599,7 @@ impl Control {
         let more_copies = missing.iter().any(|s| matches!(s, Shortfall::FaultDomains { .. }));
         if more_copies && !policy.policy.force_provisioning {
             // There has to be a place for them.
-            self.copies_change(&object, &policy.policy, &BTreeSet::new()).map_err(|why| Problem {
+            self.copies_change(volume, &object, &policy.policy, &BTreeSet::new()).map_err(|why| Problem {
                 message: format!("volume {} cannot follow policy {}: {}", volume.name, policy.name, why.message),
                 ..why
             })?;
@@ -697,6 +725,7 @@ impl Control {
             preferred_owner: volume.preferred_owner.as_deref().map(|owner| shown.shown_name(owner)),
             resync: volume.resync.into(),
             moving: self.show_move(volume, shown.moved_percent(volume.id)),
+            groups: volume.groups.iter().map(|id| shown.groups.get(id).map_or_else(|| id.to_string(), |g| g.name.clone())).collect(),
             components,
             created_unix_s: volume.created_unix_s,
         }

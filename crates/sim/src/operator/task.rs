@@ -116,6 +116,7 @@ impl Record {
             preferred_owner: None,
             resync: base::ResyncPace::Normal,
             format_to: v.formatting.then_some(v.lba_bytes),
+            groups: Default::default(),
             stripe_width: None,
             moves_to: None,
             place_of: None,
