@@ -84,7 +84,7 @@ fn a_volume_of_one_node_gets_stripes_and_loses_them_while_a_host_goes_on_and_the
     has_stripes(&daemon, 1);
     // To another disk group.
     daemon.ok(&format!("group create h --shards 1 --cache {}:512MiB --capacity {}:1GiB", daemon.at("cache2"), daemon.at("other")));
-    daemon.ok("volume set v --group h");
+    daemon.ok("volume set v --group h --resync high");
     let lies = || {
         let shown = daemon.json("volume show v");
         (shown["components"].as_array().expect("a list").iter().all(|c| c["group"] == "h") && shown["moving"].is_null()).then_some(())
