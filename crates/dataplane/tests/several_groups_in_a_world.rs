@@ -663,7 +663,7 @@ fn the_data_of_a_volume_goes_to_another_place_while_it_is_written_and_then_it_go
             writers.take(&lab);
         }
         let other = lab.volume(2, &[1, 2]);
-        assert_eq!(lab.must(|o| o.hold_filled(volume)), false, "nothing is there");
+        assert!(!lab.must(|o| o.hold_filled(volume)), "nothing is there");
         let mut states = vec![];
         while states.last() != Some(&FillState::Whole) {
             writers.submit(&mut lab, volume);

@@ -176,7 +176,7 @@ fn what_is_answered_is_in_both_places_and_the_volume_goes_by_the_other() {
 /// The shards of the other place fail, or work again.
 fn others_fail(router: &mut VolumeRouter<LateBlocks>, fails: Option<StoreError>) {
     let of_other = |(group, _, _): &(GroupSlot, u8, &mut LateBlocks)| *group == GroupSlot(1);
-    router.lanes_mut().shards_mut().filter(of_other).for_each(|(_, _, shard)| shard.fails = fails.clone());
+    router.lanes_mut().shards_mut().filter(of_other).for_each(|(_, _, shard)| shard.fails = fails);
 }
 
 fn a_host_does_not_hear_that_the_other_place_fails_and_the_fill_is_over() {

@@ -121,8 +121,8 @@ fn a_move_is_given_up_with_its_policy_begun_anew_with_another_size_and_deleted_w
 fn volumes_get_their_stripes_though_nodes_die_and_answers_are_lost() {
     for seed in 3..6 {
         let f = three(seed);
-        for n in 0..3 {
-            f.done("h1", "POST", "/api/v1/volumes", json!({"name": format!("v{n}"), "bytes": GIB, "fault_domain": NAMES[n]}));
+        for (n, node) in NAMES.iter().enumerate() {
+            f.done("h1", "POST", "/api/v1/volumes", json!({"name": format!("v{n}"), "bytes": GIB, "fault_domain": node}));
         }
         for n in 0..3 {
             f.done("h2", "PATCH", &format!("/api/v1/volumes/v{n}"), json!({"policy": "wide"}));
