@@ -692,9 +692,9 @@ pub enum VolumeCommand {
         new_name: String,
     },
     /// Change a volume
-    #[command(group = clap::ArgGroup::new("change").required(true).multiple(true).args(["policy", "owner", "resync", "read_only", "group"]), after_help = "Examples:
+    #[command(group = clap::ArgGroup::new("change").required(true).multiple(true).args(["policy", "owner", "resync", "read_only", "group"]), override_usage = "basalt volume set <VOLUME> [OPTIONS]", after_help = "Examples:
   basalt volume set db --policy bronze
-  basalt volume set db --group fast        # its data goes there while hosts use it; --group any: wherever it is
+  basalt volume set db --group fast        # its data goes there; --group any: wherever it is
   basalt volume set db --owner node-2      # whenever that one has a copy in sync; --owner any: whichever
   basalt volume set db --resync paused     # until '--resync normal'
   basalt volume set db --read-only on")]

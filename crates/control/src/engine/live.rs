@@ -80,6 +80,8 @@ pub(super) struct Live {
     pub(super) resyncs_began: BTreeMap<ComponentId, super::presence::ResyncBegan>,
     /// Volumes of this node that are laid out anew.
     pub(super) fills: BTreeMap<base::VolumeId, super::moves::Filling>,
+    /// Volumes whose new layouts could not be made, and when.
+    pub(super) moves_failed: BTreeMap<base::VolumeId, Instant>,
     /// The links with other nodes.
     pub(super) links: cluster::OpenLinks,
     pub(super) stats: Option<(Instant, Stats)>,

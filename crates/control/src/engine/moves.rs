@@ -20,8 +20,10 @@ use dataplane::FillState;
 
 /// Volumes of a cluster that are laid out anew at a time.
 const MOVES_MAX: usize = 2;
-/// Before one whose copying has failed begins anew.
-const FILL_AGAIN: Duration = Duration::from_secs(5);
+/// Before one whose copying has failed begins anew: because this node did not serve both places, or for another reason.
+const FILL_AGAIN: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(60)];
+/// Before a new layout that could not be made is tried again.
+const BEGIN_AGAIN: Duration = Duration::from_secs(60);
 /// Before it is looked again for the outcome of a swap, or what it says is served again.
 const SWAP_AGAIN: Duration = Duration::from_millis(100);
 
@@ -33,8 +35,21 @@ pub(super) struct Filling {
     /// When that began, and when it was looked at last.
     began: Instant,
     looked: Instant,
-    /// Why it does not go on.
-    pub(super) error: Option<String>,
+    /// Why it does not go on, and until when it is not tried again.
+    pub(super) error: Option<(String, Instant)>,
+}
+
+/// Why the data of a volume does not go to its new layout, in words, and before it is tried again.
+fn why_over(error: &frontend::IoError) -> (String, Duration) {
+    use frontend::IoError;
+    let [soon, later] = FILL_AGAIN;
+    match error {
+        IoError::NotOwner | IoError::NoVolume | IoError::NoPath | IoError::Closing => {
+            ("this node does not serve both the volume and its new layout now".into(), soon)
+        }
+        IoError::NoSpace => ("there is no room for its data on the new layout's disk groups".into(), later),
+        error => (error.to_string(), later),
+    }
 }
 
 /// A volume that is laid out anew, and its other place, if it has one.
@@ -121,7 +136,7 @@ impl Control {
         }
         for Moving { volume, other, .. } in mine {
             let Some((other, _)) = other else { continue };
-            let waits = |filling: &Filling| filling.error.is_some() && filling.looked.elapsed() < FILL_AGAIN;
+            let waits = |filling: &Filling| filling.error.as_ref().is_some_and(|(_, until)| Instant::now() < *until);
             if self.live().fills.get(&volume.id).is_some_and(waits) {
                 continue;
             }
@@ -132,14 +147,14 @@ impl Control {
                 }
                 Ok(FillState::Whole) => {
                     self.live().note_fill(volume.id, volume.bytes);
-                    self.swap(volume, other).err().map(|problem| problem.message)
+                    self.swap(volume, other).err().map(|problem| (problem.message, FILL_AGAIN[0]))
                 }
-                Ok(FillState::Over(error)) => Some(error.to_string()),
-                Err(error) => Some(error.to_string()),
+                Ok(FillState::Over(error)) => Some(why_over(&error)),
+                Err(error) => Some((error.to_string(), FILL_AGAIN[0])),
             };
-            if let Some(error) = error {
+            if let Some((error, wait)) = error {
                 tracing::warn!(volume = %volume.name, %error, "the new layout of the volume does not get its data; it is tried again");
-                self.live().note_fill(volume.id, 0).error = Some(error);
+                self.live().note_fill(volume.id, 0).error = Some((error, Instant::now() + wait));
             }
         }
     }
@@ -235,9 +250,11 @@ impl Control {
                 tracing::warn!(volume = %left, error = %problem.message, "what is left of a new layout cannot be deleted yet");
             }
         }
-        for id in moves.due.iter().take(MOVES_MAX.saturating_sub(moves.moving.len())) {
-            if let Err(problem) = self.begin_move(*id) {
-                tracing::debug!(volume = %id, error = %problem.message, "the volume does not get the stripes that its policy asks for yet");
+        let failed = |id: &VolumeId| self.live().moves_failed.get(id).is_some_and(|at| at.elapsed() < BEGIN_AGAIN);
+        let due: Vec<VolumeId> = moves.due.iter().filter(|id| !failed(id)).copied().collect();
+        for id in due.into_iter().take(MOVES_MAX.saturating_sub(moves.moving.len())) {
+            if let Err(problem) = self.begin_move(id) {
+                tracing::debug!(volume = %id, error = %problem.message, "the volume does not get the layout that is asked for yet");
             }
         }
     }
@@ -291,6 +308,7 @@ impl Control {
         self.own(&place);
         let made = self.again::<VolumeRecord>(&other.id())?;
         if let Err(problem) = self.carry_through(made, Finish::Create) {
+            self.live().moves_failed.insert(id, Instant::now());
             self.give_up_move(id)?;
             return Err(problem);
         }
@@ -355,7 +373,7 @@ impl Control {
             let (took, left) = (filling.looked - filling.began, volume.bytes.saturating_sub(filling.done));
             (filling.done > 0 && took >= SPEED_KNOWN_AFTER).then(|| (took.as_secs_f64() * left as f64 / filling.done as f64).ceil() as u64)
         });
-        Some(api::Moving { percent: own.or(said), seconds_left, reason: filling.and_then(|filling| filling.error) })
+        Some(api::Moving { percent: own.or(said), seconds_left, reason: filling.and_then(|filling| Some(filling.error?.0)) })
     }
 }
 
