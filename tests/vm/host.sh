@@ -197,7 +197,7 @@ create_groups() { # on each node; sparse files; fewer shards than usual, since t
   local n dir
   for ((n = 1; n <= DATA_NODES; n++)); do
     dir=$(node_dir "$n")
-    basalt_on "$n" group create "g$n" --shards 4 --cache "$dir/cache:512MiB" --capacity "$dir/capacity0:${VM_CAPACITY:-4GiB}" || return 1
+    basalt_on "$n" group create "g$n" --shards 4 --cache "$dir/cache:512MiB" --capacity "$dir/capacity0:${VM_CAPACITY:-4GiB}" --capacity "$dir/capacity1:${VM_CAPACITY:-4GiB}" || return 1
   done
 }
 form_cluster() { # of all nodes
@@ -259,6 +259,7 @@ do_volume_create_on() { # NODE NAME BYTES: a volume with its data there
 do_owner_on() { basalt_on "$1" volume show "$2" --json | jq -re .owner; } # NODE VOLUME: as that node says
 do_copies() { basalt_on "$1" volume show "$2" --json | jq -r '[.components[].state] | join(" ")'; } # NODE VOLUME: their states
 do_copy_nodes() { basalt_on "$1" volume show "$2" --json | jq -r '.components[].node'; } # NODE VOLUME
+do_stripes() { basalt_on "$1" volume show "$2" --json | jq -r 'if .moving then "laid out anew" else [.components[].stripe] | max + 1 end'; } # NODE VOLUME
 do_owner() { basalt volume show "$1" --json | jq -r .owner; } # VOLUME: the name of the node
 
 # -------------------------------------------------------------------------------------- run

@@ -32,8 +32,9 @@ const WINDOW_PIECES: u64 = 16;
 const PIECES_AT_ONCE: usize = 4;
 /// Pieces that were changed while they were copied so often are copied while the volume is held, [`PIECES_AT_ONCE`] of them at a time.
 const TRIES_MAX: u32 = 4;
-/// How long what is under way may take before a volume that is held is released again.
-const QUIET_MAX: Duration = Duration::from_secs(2);
+/// How long what is under way may take before a volume that is held is released again: so long hosts may wait, again and again while they have a request
+/// under way that takes longer.
+const QUIET_MAX: Duration = Duration::from_millis(300);
 /// How often is looked whether it goes on, while it is paused or waits.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// At [`ResyncPace::Low`], between two windows, by how much longer than the first took.
@@ -302,11 +303,19 @@ impl<F: FrontEnd> CoreController<F> {
     async fn hold_filled(&self, from: VolumeId) -> bool {
         let filler = self.core.borrow().fills.get(&from).map(|filler| (filler.at, filler.fill, filler.state));
         let Some((at, fill, FillState::Whole)) = filler else { return false };
-        let whole = self.hold(at).await && self.order_fill(fill.from, FillOrder::Ask).await.is_ok() && self.is_of_terms(at, fill);
-        if !whole {
-            self.release(at).await;
+        let over = match self.hold(at).await {
+            false => None,
+            true => match self.order_fill(fill.from, FillOrder::Ask).await {
+                Ok(_) if self.is_of_terms(at, fill) => return true,
+                Ok(_) => Some(IoError::NotOwner),
+                Err(error) => Some(error),
+            },
+        };
+        self.release(at).await;
+        if let Some(error) = over {
+            self.with_filler(from, fill, |filler| filler.state = FillState::Over(error));
         }
-        whole
+        false
     }
     /// Whether both places are this node's, in the terms in which the fill began.
     fn is_of_terms(&self, at: VolumeRef, fill: Fill) -> bool {

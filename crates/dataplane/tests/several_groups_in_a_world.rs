@@ -738,10 +738,45 @@ fn a_volume_whose_other_place_goes_is_used_as_before_and_copied_anew() {
     lab.fill(volume, 9);
     lab.holds(volume, 9);
     assert!(!lab.must(|o| o.hold_filled(volume)), "there is no other place");
-    assert!(matches!(lab.must(|o| o.fill(volume, other, ResyncPace::High)), FillState::Whole), "it says what it knew");
+    assert!(matches!(lab.must(|o| o.fill(volume, other, ResyncPace::High)), FillState::Over(_)), "it is over");
     lab.desired.volumes.push(without);
     lab.apply();
-    lab.must(|o| o.end_fill(volume));
     whole(&mut lab);
     lab.holds(other, 9);
+}
+
+/// Blocks that cannot be read do not keep their volume from its other place, and do not become readable there.
+#[test]
+fn what_cannot_be_read_is_uncorrectable_in_the_other_place() {
+    let mut lab = Lab::new(31, 2);
+    (0..2).for_each(|n| drop(lab.open(n)));
+    let volume = lab.volume(1, &[0]);
+    lab.fill(volume, 7);
+    let bad = [(3 * PIECE_BYTES, 1), (5 * PIECE_BYTES + (64 << 10), 16), (PIECES * PIECE_BYTES - BLOCK as u64, 1)];
+    for (offset, blocks) in bad {
+        assert_eq!(lab.io(0, volume, IoOp::Uncorrectable { offset, len: blocks * BLOCK as u64 }).result, Ok(()));
+    }
+    let other = lab.volume(2, &[1]);
+    let whole = |lab: &mut Lab| lab.must(|o| o.fill(volume, other, ResyncPace::High)) == FillState::Whole;
+    for _ in 0..1000 {
+        if whole(&mut lab) {
+            break;
+        }
+        lab.world.run_for(Duration::from_millis(10));
+    }
+    assert!(lab.must(|o| o.hold_filled(volume)), "all is there");
+    lab.must(|o| o.end_fill(volume));
+    for piece in 0..PIECES {
+        let is_bad = bad[0].0 == piece * PIECE_BYTES;
+        let offset = piece * PIECE_BYTES;
+        assert_eq!(lab.read(0, other, piece), if is_bad { Err(IoError::Media { offset }) } else { Ok(7) }, "piece {piece}");
+    }
+    for (offset, blocks) in bad {
+        for n in 0..blocks {
+            let offset = offset + n * BLOCK as u64;
+            assert_eq!(lab.io(1, other, IoOp::Read { offset, len: BLOCK as u32 }).result, Err(IoError::Media { offset }));
+        }
+    }
+    let behind = lab.io(1, other, IoOp::Read { offset: bad[1].0 + bad[1].1 * BLOCK as u64, len: BLOCK as u32 });
+    assert_eq!(behind.result, Ok(()));
 }

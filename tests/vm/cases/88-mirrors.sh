@@ -33,6 +33,17 @@ done
 whole 1
 on_host basalt volume set m --owner any >/dev/null
 
+step "it is laid out anew, over two devices of each node and back, while it is used"
+on_host basalt policy create wide --failures-to-tolerate 1 --stripe-width 2 >/dev/null || die "policy create"
+stripes() { [ "$(on_host stripes 1 m)" = "$1" ]; }
+for to in "wide 2" "two 1"; do
+  begin "$D"; check "policy ${to% *}" wait_until 20 quiet on_host basalt volume set m --policy "${to% *}" --resync high
+  check "stripes: ${to#* }" wait_until 60 stripes "${to#* }"
+  went "laid out anew: stripes ${to#* }"
+done
+on_host basalt volume set m --resync normal >/dev/null
+whole 1
+
 round() { # WHICH HOW
   local which=$1 how=$2 owner at=1 other
   owner=$(number owner_on 1 m)

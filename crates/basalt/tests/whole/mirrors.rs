@@ -180,6 +180,8 @@ fn a_node_with_a_copy_dies_and_comes_back_while_a_host_goes_on() {
 fn a_copy_on_a_node_that_stays_down_is_made_anew_on_another_while_a_host_goes_on() {
     let [mut first, mut second, mut third] = three("two");
     third.ok("policy set two --repair-after 5s");
+    // How much room a resync makes for hosts is the subject of others.
+    third.ok("volume set v --resync high");
     assert!(third.ok("policy show two").contains("made anew elsewhere after 5 s"));
     let load = load_through(&third);
     let had = nodes(&third);
