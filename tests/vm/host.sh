@@ -193,11 +193,12 @@ do_daemon_work() { # processor time of the daemon in ms, bytes written to its ca
 }
 do_daemon_log() { tail -n "${1:-20}" "$VM_OUT/daemon.log"; }
 
-create_groups() { # on each node; sparse files; fewer shards than usual, since the files are small
-  local n dir
+create_groups() { # on each node; sparse files; fewer shards than usual, since the files are small; of several nodes each has two devices for stripes
+  local n dir more
   for ((n = 1; n <= DATA_NODES; n++)); do
     dir=$(node_dir "$n")
-    basalt_on "$n" group create "g$n" --shards 4 --cache "$dir/cache:512MiB" --capacity "$dir/capacity0:${VM_CAPACITY:-4GiB}" --capacity "$dir/capacity1:${VM_CAPACITY:-4GiB}" || return 1
+    more=(); ((NODES == 1)) || more=(--capacity "$dir/capacity1:${VM_CAPACITY:-4GiB}")
+    basalt_on "$n" group create "g$n" --shards 4 --cache "$dir/cache:512MiB" --capacity "$dir/capacity0:${VM_CAPACITY:-4GiB}" "${more[@]}" || return 1
   done
 }
 form_cluster() { # of all nodes
