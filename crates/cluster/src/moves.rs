@@ -40,12 +40,12 @@ pub fn new_layout(
     let inventory = &inventory.clone().on(&volume.groups);
     let mut near = inventory.clone();
     near.nodes.retain(|node| object.used().any(|c| c.node == node.name));
-    let lacks_stripes = |found: &[Shortfall]| found.iter().any(|s| matches!(s, Shortfall::StripeWidth { .. }));
     let (mut refused, mut elsewhere) = (None, false);
     // Where it has copies already, its owner stays whoever that is. Elsewhere there has to be one at its owner.
     for inventory in [&near, inventory] {
         match place(inventory, policy, volume.bytes, bytes_max) {
-            Ok(placed) if lacks_stripes(&placed.shortfalls) => {}
+            // By force it may have been placed on fewer devices: it would lie as it does now.
+            Ok(placed) if lacks_stripes(inventory, policy, &placed.layout) => {}
             Ok(placed) if placed.layout.mirrors.iter().flat_map(|m| &m.copies).any(|slot| slot.node == owner) => {
                 return Ok(Some(placed.layout));
             }
@@ -63,12 +63,14 @@ pub fn new_layout(
 
 /// Whether the layout of a volume has fewer stripes than its policy asks for, or was made for more, or is on other disk groups.
 pub fn has_other_layout(inventory: &Inventory, policy: &Policy, volume: &VolumeRecord, object: &ObjectRecord) -> bool {
-    let lacks = |s: &Shortfall| matches!(s, Shortfall::StripeWidth { .. });
-    let too_few = compliance(policy, &object.layout(), inventory).iter().any(lacks);
     let off = |c: &crate::record::ComponentRecord| !volume.groups.is_empty() && !volume.groups.contains(&c.group);
-    too_few
+    lacks_stripes(inventory, policy, &object.layout())
         || object.used().any(off)
         || volume.stripe_width.is_some_and(|width| width > policy.stripe_width) && object.mirrors.len() > policy.stripe_width.into()
+}
+
+fn lacks_stripes(inventory: &Inventory, policy: &Policy, layout: &Layout) -> bool {
+    compliance(policy, layout, inventory).iter().any(|s| matches!(s, Shortfall::StripeWidth { .. }))
 }
 
 /// What there is to do about a volume that is laid out anew, or about its other place.

@@ -58,6 +58,22 @@ fn a_volume_gets_the_stripes_of_its_policy_where_it_has_copies() {
     }
 }
 
+/// Under force provisioning components may share a device where others are too full: such a layout is no other one, else the volume would move for ever.
+#[test]
+fn a_layout_that_lacks_stripes_as_well_is_not_gone_to() {
+    let mut full = inventory(&[("a", 2)]);
+    full.nodes[0].groups[0].devices[1].free_bytes = 0;
+    let thick = |width| Policy { space_reservation_percent: 100, force_provisioning: true, ..policy(width, 0) };
+    let (volume, object) = made(1, &full, &thick(1));
+    // One copy where there are to be two, so that force is at work before devices are looked at.
+    for failures_to_tolerate in [0, 1] {
+        let policy = Policy { failures_to_tolerate, ..thick(2) };
+        let placed = place(&full, &policy, volume.bytes, volume.bytes).unwrap();
+        assert!(lacks_stripes(&full, &policy, &placed.layout), "{placed:?}");
+        assert_eq!(new_layout(&full, &policy, &volume, &object, volume.bytes), Ok(None));
+    }
+}
+
 #[test]
 fn a_volume_loses_stripes_that_it_was_made_for_and_no_others() {
     let all = inventory(&[("a", 4)]);

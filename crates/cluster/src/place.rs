@@ -82,7 +82,7 @@ pub enum PlaceError {
     /// A new layout has to be filled by the node that owns the volume.
     #[error("node {owner}, which owns the volume, has none of these disk groups, or no room on them")]
     NotAtOwner {
-        /// The node, as records name it.
+        /// The node: as records name it, or as people call it.
         owner: String,
     },
     /// Zero, or above the largest volume.

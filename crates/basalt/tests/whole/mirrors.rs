@@ -82,7 +82,7 @@ fn shows<T>(at: &Daemon, what: &str, ask: impl FnMut() -> Option<T>) -> T {
 }
 
 /// A host that writes and verifies through a node, as long as the test goes on.
-fn load_through(node: &Daemon) -> Load {
+pub fn load_through(node: &Daemon) -> Load {
     shows(node, "it is served", || {
         let once = LoadSpec { seed: 3, depth: 4, ops: Some(1), read_back: false, ..LoadSpec::new(node.options(), 1) };
         verified::run(once, |_| ()).ok().filter(|r| r.0.is_clean())
@@ -101,7 +101,7 @@ fn load_through(node: &Daemon) -> Load {
     load
 }
 /// Ends the host, and reads all that it wrote through another node.
-fn load_is_right(load: Load, node: &Daemon, other: &Daemon) {
+pub fn load_is_right(load: Load, node: &Daemon, other: &Daemon) {
     let (summary, saved) = load.finish(node);
     // Through the one path that it has, a host hears when nobody owns the volume; one with several tries the others.
     assert_only_of_paths(&summary, node);

@@ -1,27 +1,9 @@
 //! A volume in use is laid out anew with other stripes: real daemons, of which some die meanwhile, under verified load.
 
-use crate::harness::load::{Load, assert_clean, assert_only_of_paths};
 use crate::harness::turn::Subject;
 use crate::harness::{Daemon, until_or};
-use crate::mirrors::{cluster_of, make};
-use lab::verified::{self, LoadSpec};
+use crate::mirrors::{cluster_of, load_is_right, load_through, make};
 use std::time::Duration;
-
-/// A host that writes and verifies, as long as the test goes on.
-fn load_through(node: &Daemon) -> Load {
-    let spec = LoadSpec {
-        seed: 17,
-        depth: 8,
-        time: Duration::from_secs(24 * 3600),
-        reconnect_for: Duration::from_secs(30),
-        before: verified::Before::Unknown,
-        ..LoadSpec::new(node.options(), 1)
-    };
-    let load = Load::start(spec);
-    std::thread::sleep(Duration::from_secs(1));
-    load.assert_running(node);
-    load
-}
 
 /// The stripes of the volume; `None`: it is laid out anew.
 fn stripes(at: &Daemon) -> Option<u64> {
@@ -39,17 +21,6 @@ fn has_stripes(at: &Daemon, wanted: u64) {
 fn is_copied(at: &Daemon) {
     let percent = || at.json("volume show v")["moving"]["percent"].as_u64();
     until_or("it is copied", || at.json("volume show v").to_string(), percent);
-}
-
-/// Ends the host, and reads all that it wrote through a node.
-fn load_is_right(load: Load, node: &Daemon, other: &Daemon) {
-    let (summary, saved) = load.finish(node);
-    assert_only_of_paths(&summary, node);
-    assert!(summary.bytes_written > 0 && summary.bytes_read > 0, "{summary:?}");
-    let check = LoadSpec { ops: Some(0), resume: Some(saved), ..LoadSpec::new(other.options(), 1) };
-    let (summary, _) = verified::run(check, |_| ()).expect("the check runs");
-    assert_clean(&summary, other);
-    assert!(summary.units_checked > 0, "{summary:?}");
 }
 
 #[test]

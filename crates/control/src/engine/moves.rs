@@ -15,7 +15,7 @@ use super::presence::RESYNC_STEP;
 use super::*;
 use crate::api::types as api;
 use base::{ComponentId, ObjectId, VolumeId};
-use cluster::{Finish, Inventory, Layout, Move, owner_of};
+use cluster::{Finish, Inventory, Layout, Move, PlaceError, owner_of};
 use dataplane::FillState;
 
 /// Volumes of a cluster that are laid out anew at a time.
@@ -31,12 +31,12 @@ const SWAP_AGAIN: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug)]
 pub(super) struct Filling {
     /// Bytes that are there.
-    pub(super) done: u64,
+    done: u64,
     /// When that began, and when it was looked at last.
     began: Instant,
     looked: Instant,
     /// Why it does not go on, and until when it is not tried again.
-    pub(super) error: Option<(String, Instant)>,
+    error: Option<(String, Instant)>,
 }
 
 /// Why the data of a volume does not go to its new layout, in words, and before it is tried again.
@@ -250,8 +250,11 @@ impl Control {
                 tracing::warn!(volume = %left, error = %problem.message, "what is left of a new layout cannot be deleted yet");
             }
         }
-        let failed = |id: &VolumeId| self.live().moves_failed.get(id).is_some_and(|at| at.elapsed() < BEGIN_AGAIN);
-        let due: Vec<VolumeId> = moves.due.iter().filter(|id| !failed(id)).copied().collect();
+        let due: Vec<VolumeId> = {
+            let failed = &mut self.live().moves_failed;
+            failed.retain(|_, at| at.elapsed() < BEGIN_AGAIN);
+            moves.due.iter().filter(|id| !failed.contains_key(id)).copied().collect()
+        };
         for id in due.into_iter().take(MOVES_MAX.saturating_sub(moves.moving.len())) {
             if let Err(problem) = self.begin_move(id) {
                 tracing::debug!(volume = %id, error = %problem.message, "the volume does not get the layout that is asked for yet");
@@ -267,7 +270,10 @@ impl Control {
         object: &ObjectRecord,
     ) -> Result<Option<Layout>, Problem> {
         let bytes_max = volume.bytes.saturating_mul(super::volumes::GROW_FACTOR);
-        let layout = cluster::new_layout(&self.inventory()?, policy, volume, object, bytes_max)?;
+        let layout = match cluster::new_layout(&self.inventory()?, policy, volume, object, bytes_max) {
+            Err(PlaceError::NotAtOwner { owner }) => Err(PlaceError::NotAtOwner { owner: self.shown_name_of(&owner)? }),
+            placed => placed,
+        }?;
         let is_of_one_node = |layout: &Layout| {
             let mut nodes = layout.mirrors.iter().flat_map(|m| &m.copies).map(|slot| &slot.node);
             let first = nodes.next();
