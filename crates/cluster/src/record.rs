@@ -763,6 +763,19 @@ pub struct CheckReport {
     pub action: String,
 }
 
+/// How far the new layout of a volume is, as the volume's owner sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MoveReport {
+    /// How much of its data is there, in percent.
+    pub percent: u8,
+    /// Seconds until all is there, at the speed so far, as of `reported_unix_s`; `None`: that cannot be said yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds_left: Option<u64>,
+    /// Why it does not go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
 /// What a node that is up says of itself. It goes with the node's session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PresenceRecord {
@@ -794,9 +807,9 @@ pub struct PresenceRecord {
     /// Copies of its own objects that are out because they fail or are slow, though their nodes answer.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub failed_copies: BTreeSet<ComponentId>,
-    /// Volumes of this node that are laid out anew: how far, in percent.
+    /// Volumes of this node that are laid out anew.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub moves: BTreeMap<VolumeId, u8>,
+    pub moves: BTreeMap<VolumeId, MoveReport>,
     /// When it has looked, in seconds since 1970.
     #[serde(default)]
     pub reported_unix_s: u64,

@@ -11,7 +11,6 @@
 //! begun anew, never half taken.
 //! Never: copies data.
 
-use super::presence::RESYNC_STEP;
 use super::*;
 use crate::api::types as api;
 use base::{ComponentId, ObjectId, VolumeId};
@@ -27,16 +26,32 @@ const BEGIN_AGAIN: Duration = Duration::from_secs(60);
 /// Before it is looked again for the outcome of a swap, or what it says is served again.
 const SWAP_AGAIN: Duration = Duration::from_millis(100);
 
+/// How long a move is looked at before its speed is known.
+const SPEED_KNOWN_AFTER: Duration = Duration::from_secs(2);
+
 /// A volume of this node whose data goes to its other place.
 #[derive(Clone, Debug)]
 pub(super) struct Filling {
-    /// Bytes that are there.
+    /// Bytes that are there, of so many.
     done: u64,
+    bytes: u64,
     /// When that began, and when it was looked at last.
     began: Instant,
     looked: Instant,
     /// Why it does not go on, and until when it is not tried again.
     error: Option<(String, Instant)>,
+}
+
+impl Filling {
+    fn report(&self) -> MoveReport {
+        let (took, left) = (self.looked - self.began, self.bytes.saturating_sub(self.done));
+        let known = self.done > 0 && took >= SPEED_KNOWN_AFTER;
+        MoveReport {
+            percent: super::presence::percent_of(self.done, self.bytes),
+            seconds_left: known.then(|| (took.as_secs_f64() * left as f64 / self.done as f64).ceil() as u64),
+            reason: self.error.as_ref().map(|(error, _)| error.clone()),
+        }
+    }
 }
 
 /// Why the data of a volume does not go to its new layout, in words, and before it is tried again.
@@ -142,11 +157,11 @@ impl Control {
             }
             let error = match self.plane.fill(volume.id, other.id, volume.resync) {
                 Ok(FillState::Copying(done)) => {
-                    self.live().note_fill(volume.id, done);
+                    self.live().note_fill(volume, done);
                     None
                 }
                 Ok(FillState::Whole) => {
-                    self.live().note_fill(volume.id, volume.bytes);
+                    self.live().note_fill(volume, volume.bytes);
                     self.swap(volume, other).err().map(|problem| (problem.message, FILL_AGAIN[0]))
                 }
                 Ok(FillState::Over(error)) => Some(why_over(&error)),
@@ -154,7 +169,7 @@ impl Control {
             };
             if let Some((error, wait)) = error {
                 tracing::warn!(volume = %volume.name, %error, "the new layout of the volume does not get its data; it is tried again");
-                self.live().note_fill(volume.id, 0).error = Some((error, Instant::now() + wait));
+                self.live().note_fill(volume, 0).error = Some((error, Instant::now() + wait));
             }
         }
     }
@@ -362,35 +377,30 @@ impl Control {
         left.map_or(Ok(()), |left| self.delete_intended(&left))
     }
 
-    /// How far the new layouts of volumes of this node are, in steps that are worth to be said.
-    pub(super) fn moved_percents(&self) -> BTreeMap<VolumeId, u8> {
-        let (live, followed) = (self.live().fills.clone(), self.followed());
-        let bytes = |id: &VolumeId| followed.view().find::<VolumeRecord>(&id.to_string()).ok().flatten().map(|v| v.bytes);
-        let percent = |done, bytes| super::presence::percent_of(done, bytes) / RESYNC_STEP * RESYNC_STEP;
-        live.into_iter().filter_map(|(id, filling)| Some((id, percent(filling.done, bytes(&id)?)))).collect()
+    /// How far the new layouts of volumes of this node are.
+    pub(super) fn move_reports(&self) -> BTreeMap<VolumeId, MoveReport> {
+        self.live().fills.iter().map(|(id, filling)| (*id, filling.report())).collect()
     }
 
-    /// How far the new layout of a volume is. `said`: percent, as its owner says; `None`: it is another node that has not said it.
-    pub(super) fn show_move(&self, volume: &VolumeRecord, said: Option<u8>) -> Option<api::Moving> {
+    /// How far the new layout of a volume is. `said`: by its owner, and when, if that is another node that has said it.
+    pub(super) fn show_move(&self, volume: &VolumeRecord, said: Option<(&MoveReport, u64)>) -> Option<api::Moving> {
         volume.moves_to?;
-        let filling = self.live().fills.get(&volume.id).cloned();
-        let own = filling.as_ref().map(|filling| super::presence::percent_of(filling.done, volume.bytes));
-        let seconds_left = filling.as_ref().and_then(|filling| {
-            let (took, left) = (filling.looked - filling.began, volume.bytes.saturating_sub(filling.done));
-            (filling.done > 0 && took >= SPEED_KNOWN_AFTER).then(|| (took.as_secs_f64() * left as f64 / filling.done as f64).ceil() as u64)
-        });
-        Some(api::Moving { percent: own.or(said), seconds_left, reason: filling.and_then(|filling| Some(filling.error?.0)) })
+        let own = self.live().fills.get(&volume.id).map(Filling::report);
+        let age = if own.is_some() { 0 } else { said.map_or(0, |(_, at)| now_unix_s().saturating_sub(at)) };
+        let report = own.or_else(|| said.map(|(report, _)| report.clone()));
+        Some(api::Moving {
+            percent: report.as_ref().map(|r| r.percent),
+            seconds_left: report.as_ref().and_then(|r| r.seconds_left).map(|left| left.saturating_sub(age)),
+            reason: report.and_then(|r| r.reason),
+        })
     }
 }
 
-/// How long a move is looked at before its speed is known.
-const SPEED_KNOWN_AFTER: Duration = Duration::from_secs(2);
-
 impl Live {
     /// So much of a volume is in its other place.
-    fn note_fill(&mut self, volume: VolumeId, done: u64) -> &mut Filling {
-        let now = Instant::now();
-        let filling = self.fills.entry(volume).or_insert(Filling { done, began: now, looked: now, error: None });
+    fn note_fill(&mut self, volume: &VolumeRecord, done: u64) -> &mut Filling {
+        let (now, bytes) = (Instant::now(), volume.bytes);
+        let filling = self.fills.entry(volume.id).or_insert(Filling { done, bytes, began: now, looked: now, error: None });
         if done < filling.done {
             filling.began = now;
         }

@@ -104,6 +104,15 @@ fn a_move_is_given_up_with_its_policy_begun_anew_with_another_size_and_deleted_w
     let moving = |f: &Fixture| f.done("h1", "GET", "/api/v1/volumes/v", Value::Null)["moving"].clone();
     set("wide");
     f.until("it moves", || moving(&f)["percent"].as_u64().is_some());
+    for at in NAMES {
+        f.until("each node says how far it is", || {
+            let shown = f.done(at, "GET", "/api/v1/volumes/v", Value::Null);
+            shown["moving"]["percent"] == 0 && shown["moving"]["reason"].is_null()
+        });
+    }
+    f.planes["h2"].fail_next("fill", crate::fake::full());
+    let why = |at: &str| f.done(at, "GET", "/api/v1/volumes/v", Value::Null)["moving"]["reason"].as_str().map(str::to_owned);
+    f.until("each node says why it does not go on", || NAMES.iter().all(|at| why(at).is_some_and(|why| why.contains("promised"))));
     let first = volume().moves_to;
     assert!(first.is_some());
     f.done("h1", "POST", "/api/v1/volumes/v/resize", json!({"bytes": 2 * GIB}));

@@ -33,7 +33,7 @@ const SLOW: Duration = Duration::from_millis(500);
 /// How long a resync is looked at before its speed is known.
 const SPEED_KNOWN_AFTER: Duration = Duration::from_secs(5);
 /// Percent of a resync that are worth to be said.
-pub(super) const RESYNC_STEP: u8 = 5;
+const RESYNC_STEP: u8 = 5;
 
 /// How much of a whole is done, in percent.
 pub(super) fn percent_of(done: u64, whole: u64) -> u8 {
@@ -230,7 +230,7 @@ impl Control {
         let Identity { node, version, cores, .. } = &self.identity;
         let stats = self.stats().unwrap_or_default();
         let (resyncs, resync_seconds) = self.resyncs(&stats).unwrap_or_default();
-        let moves = self.moved_percents();
+        let moves = self.move_reports();
         let live = self.live();
         let mut groups: Vec<GroupReport> = live.groups.iter().map(|(id, state)| report(*id, state, &stats)).collect();
         groups.sort_by_key(|g| g.id);
@@ -387,7 +387,11 @@ fn is_worth_saying(old: &PresenceRecord, new: &PresenceRecord) -> bool {
     let checks = |r: &PresenceRecord| r.checks.iter().map(|c| (c.id.clone(), c.health, c.subject.clone())).collect::<Vec<_>>();
     let who = |r: &PresenceRecord| (r.incarnation, r.release.clone(), r.cores);
     let groups = old.groups.len() != new.groups.len() || old.groups.iter().zip(&new.groups).any(|(o, n)| group(o, n));
-    let copies = |r: &PresenceRecord| (r.resyncs.clone(), r.slow_copies.clone(), r.failed_copies.clone(), r.moves.clone());
+    let copies = |r: &PresenceRecord| {
+        // How long it still takes changes all the time.
+        let moves: Vec<_> = r.moves.iter().map(|(id, m)| (*id, m.percent / RESYNC_STEP, m.reason.clone())).collect();
+        (r.resyncs.clone(), r.slow_copies.clone(), r.failed_copies.clone(), moves)
+    };
     who(old) != who(new) || groups || checks(old) != checks(new) || copies(old) != copies(new)
 }
 

@@ -47,9 +47,9 @@ impl Shown {
         let said = || self.others.as_ref()?.values().find_map(|p| p.resyncs.get(&c.id).copied());
         if c.state == base::CopyState::Resyncing { own.or_else(said) } else { None }
     }
-    /// How far the new layout of a volume is, as the volume's owner says.
-    fn moved_percent(&self, volume: VolumeId) -> Option<u8> {
-        self.others.as_ref()?.values().find_map(|p| p.moves.get(&volume).copied())
+    /// How far the new layout of a volume is, as the volume's owner says, and when it said so.
+    fn said_of_move(&self, volume: VolumeId) -> Option<(&MoveReport, u64)> {
+        self.others.as_ref()?.values().find_map(|p| Some((p.moves.get(&volume)?, p.reported_unix_s)))
     }
     /// Seconds until a copy is in sync, as its object's owner says.
     fn resync_seconds_left(&self, c: &ComponentRecord) -> Option<u64> {
@@ -724,7 +724,7 @@ impl Control {
             owner: object.and_then(cluster::owner_of).map(|owner| shown.shown_name(owner)),
             preferred_owner: volume.preferred_owner.as_deref().map(|owner| shown.shown_name(owner)),
             resync: volume.resync.into(),
-            moving: self.show_move(volume, shown.moved_percent(volume.id)),
+            moving: self.show_move(volume, shown.said_of_move(volume.id)),
             groups: volume.groups.iter().map(|id| shown.groups.get(id).map_or_else(|| id.to_string(), |g| g.name.clone())).collect(),
             components,
             created_unix_s: volume.created_unix_s,
