@@ -14,7 +14,7 @@ use crate::{
 use base::Duration;
 use base::hooks::{self, CoverageMark, SeededFault};
 use frontend::FrontEnd;
-use object::{GroupSlot, VolumeRef};
+use object::{FillSays, GroupSlot, VolumeRef};
 use rt::Rt;
 use rt::sync::oneshot;
 use std::cell::RefCell;
@@ -147,6 +147,10 @@ impl<F: FrontEnd> CoreController<F> {
             Call::Fill { from, order } => {
                 let says = self.core.borrow_mut().router.lanes_mut().fill(from, &order);
                 return Answer::OfFill(says);
+            }
+            Call::Holding { volume, window } => {
+                let holding = self.core.borrow().router.holding(volume, &window);
+                return Answer::OfFill(FillSays::Done(holding));
             }
             Call::Hold(volume) => {
                 self.core.borrow_mut().router.hold(volume);

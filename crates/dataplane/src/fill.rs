@@ -2,9 +2,11 @@
 //! meanwhile goes there too ([`object::fill`], `docs/moves.md`).
 //!
 //! ```text
-//!  begin ─► the other place is emptied ─► a window of pieces: ─► copying (all cores) ─► read, write ─► copied (all cores) ─► the next window ─► whole
-//!                                                                    ▲                                    │ changed meanwhile
-//!                                                                    └────────────────────────────────────┘ the last time: while the volume is held
+//!  begin ─► the other place is emptied ─► a window of pieces (all cores) ─► those that hold anything: read, write ─► copied (all cores) ─► the next ─► whole
+//!                                                                                                                      │ changed meanwhile
+//!                                            again (all cores) ─► read, write ─► copied (all cores) ◄──────────────────┘
+//!                                              ▲                                      │ the last time: while the volume is held
+//!                                              └──────────────────────────────────────┘
 //! ```
 //!
 //! Owns: [`Filler`], one for each volume that is copied; requests of the node's own that copy.
@@ -22,9 +24,12 @@ use crate::{
 use base::unit::{BLOCK_BYTES, CHUNK_BYTES, PIECE_BYTES};
 use base::{Duration, Instant, ResyncPace, VolumeId};
 use frontend::{Data, DataVec, FrontEnd, IoError, IoOp};
+use object::router::{HOLDING_MAX, OWN_REQUESTS_MAX};
 use object::{Fill, FillOrder, FillSays, VolumeRef};
 use rt::Buf;
 use rt::sync::oneshot;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Pieces that are copied between two rounds over all cores.
 const WINDOW_PIECES: u64 = 16;
@@ -138,9 +143,17 @@ impl<F: FrontEnd> CoreController<F> {
     }
     /// Every core does it; gives the pieces that any of them names.
     async fn order_fill(&self, from: VolumeRef, order: FillOrder) -> Result<Vec<u64>, IoError> {
+        self.named(Call::Fill { from, order }).await
+    }
+    /// The pieces of a window that may hold something.
+    async fn holding(&self, volume: VolumeRef, window: Range<u64>) -> Result<Vec<u64>, IoError> {
+        self.named(Call::Holding { volume, window }).await
+    }
+    /// The pieces that any core names, in order.
+    async fn named(&self, call: Call<Arc<F::View>>) -> Result<Vec<u64>, IoError> {
         let mut named = Vec::new();
         for core in 0..self.rt.cores() {
-            match self.call(core, Call::Fill { from, order: order.clone() }).await {
+            match self.call(core, call.clone()).await {
                 Answer::OfFill(FillSays::Done(pieces)) => named.extend(pieces),
                 Answer::OfFill(FillSays::Over(error)) => return Err(error),
                 _ => return Err(IoError::Closing),
@@ -154,17 +167,39 @@ impl<F: FrontEnd> CoreController<F> {
     async fn copy_all(&self, from: VolumeId, fill: Fill) -> Result<(), IoError> {
         let Some((at, bytes)) = self.with_filler(from, fill, |filler| (filler.at, filler.bytes)) else { return Err(IoError::NoVolume) };
         self.order_fill(fill.from, FillOrder::Begin(fill)).await?;
-        self.ask(fill.to, fill.to_term, IoOp::Trim { offset: 0, len: bytes }).await?;
         let pieces = bytes.div_ceil(PIECE_BYTES);
-        let mut next = 0;
+        self.empty(fill, bytes, pieces).await?;
+        let (mut next, mut known, mut holding) = (0, 0, Vec::new());
         while next < pieces {
             let began = self.rt.now();
-            let window = next..(next + WINDOW_PIECES).min(pieces);
-            self.copy_window(at, fill, bytes, window.clone().collect()).await?;
-            next = window.end;
+            if next >= known {
+                known = (next + HOLDING_MAX).min(pieces);
+                holding = self.holding(at, next..known).await?;
+            }
+            // What holds nothing goes by at once.
+            let end = match holding.iter().find(|piece| **piece >= next) {
+                Some(piece) if *piece > next => *piece,
+                Some(_) => (next + WINDOW_PIECES).min(pieces),
+                None => known,
+            };
+            self.copy_window(at, fill, bytes, next..end).await?;
+            next = end;
             let copied = (next * PIECE_BYTES).min(bytes);
             self.with_filler(from, fill, |filler| filler.state = FillState::Copying(copied)).ok_or(IoError::NoVolume)?;
             self.rest(from, fill, began).await?;
+        }
+        Ok(())
+    }
+    /// What an earlier fill has left in the other place goes.
+    async fn empty(&self, fill: Fill, bytes: u64, pieces: u64) -> Result<(), IoError> {
+        let mut next = 0;
+        while next < pieces {
+            let end = (next + HOLDING_MAX).min(pieces);
+            for piece in self.holding(fill.to, next..end).await? {
+                let offset = piece * PIECE_BYTES;
+                self.ask(fill.to, fill.to_term, IoOp::Trim { offset, len: PIECE_BYTES.min(bytes - offset) }).await?;
+            }
+            next = end;
         }
         Ok(())
     }
@@ -184,19 +219,23 @@ impl<F: FrontEnd> CoreController<F> {
             self.rt.sleep(left.min(LOOK_AGAIN)).await;
         }
     }
-    async fn copy_window(&self, at: VolumeRef, fill: Fill, bytes: u64, pieces: Vec<u64>) -> Result<(), IoError> {
-        let mut left = pieces;
-        for tried in 0..TRIES_MAX {
-            left = self.copy_pieces(at, fill, bytes, &left, tried == 0).await?;
+    async fn copy_window(&self, at: VolumeRef, fill: Fill, bytes: u64, window: Range<u64>) -> Result<(), IoError> {
+        self.order_fill(fill.from, FillOrder::Window(window.clone())).await?;
+        // Looked at after every core notes changes: what is missing because it changes just now is copied again.
+        let holding = self.holding(at, window).await?;
+        self.copy_pieces(at, fill, bytes, &holding, true).await?;
+        let mut left = self.order_fill(fill.from, FillOrder::WindowCopied).await?;
+        for _ in 1..TRIES_MAX {
             if left.is_empty() {
                 return Ok(());
             }
+            left = self.copy_again(at, fill, bytes, &left).await?;
         }
         for pieces in left.chunks(PIECES_AT_ONCE) {
             let mut pieces = pieces.to_vec();
             while !pieces.is_empty() {
                 let quiet = self.hold(at).await;
-                let copied = self.copy_pieces(at, fill, bytes, &pieces, false).await;
+                let copied = self.copy_again(at, fill, bytes, &pieces).await;
                 self.release(at).await;
                 pieces = copied?;
                 if !quiet && !pieces.is_empty() {
@@ -206,9 +245,14 @@ impl<F: FrontEnd> CoreController<F> {
         }
         Ok(())
     }
-    /// Copies pieces, and says which of them were changed meanwhile. `first`: nothing of them is in the other place yet.
-    async fn copy_pieces(&self, at: VolumeRef, fill: Fill, bytes: u64, pieces: &[u64], first: bool) -> Result<Vec<u64>, IoError> {
-        self.order_fill(fill.from, FillOrder::Copying(pieces.to_vec())).await?;
+    /// Copies pieces that were changed meanwhile, and says which of them were changed again.
+    async fn copy_again(&self, at: VolumeRef, fill: Fill, bytes: u64, pieces: &[u64]) -> Result<Vec<u64>, IoError> {
+        self.order_fill(fill.from, FillOrder::Again(pieces.to_vec())).await?;
+        self.copy_pieces(at, fill, bytes, pieces, false).await?;
+        self.order_fill(fill.from, FillOrder::AgainCopied(pieces.to_vec())).await
+    }
+    /// `first`: nothing of them is in the other place yet.
+    async fn copy_pieces(&self, at: VolumeRef, fill: Fill, bytes: u64, pieces: &[u64], first: bool) -> Result<(), IoError> {
         for some in pieces.chunks(PIECES_AT_ONCE) {
             let mut receivers = Vec::new();
             for piece in some {
@@ -226,7 +270,7 @@ impl<F: FrontEnd> CoreController<F> {
             }
             result?;
         }
-        self.order_fill(fill.from, FillOrder::Copied(pieces.to_vec())).await
+        Ok(())
     }
     /// Copies a range within a piece. What cannot be read is looked at in smaller parts.
     async fn copy(&self, at: VolumeRef, fill: Fill, offset: u64, len: u64, first: bool) -> Result<(), IoError> {
@@ -274,7 +318,7 @@ impl<F: FrontEnd> CoreController<F> {
     }
     /// A request of the node's own.
     async fn ask(&self, volume: VolumeRef, term: base::Epoch, op: IoOp) -> Result<DataVec, IoError> {
-        while self.core.borrow().own.len() >= object::router::OWN_REQUESTS_MAX {
+        while self.core.borrow().own.len() >= OWN_REQUESTS_MAX {
             self.rt.sleep(QUIET_POLL).await;
         }
         let (sender, receiver) = oneshot();

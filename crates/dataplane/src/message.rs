@@ -11,6 +11,7 @@ use base::{BlockNo, NodeId};
 use frontend::{ControlRequestId, FrontEnd, Refused, Reply, WorkId};
 use object::owner::Event;
 use object::{ComponentAt, FillOrder, FillSays, GroupRoute, GroupSlot, LayoutView, RouterMsg, VolumeRef};
+use std::ops::Range;
 use std::sync::Arc;
 use store::{ComponentInfo, ComponentNo, Group, Settings};
 
@@ -96,6 +97,11 @@ pub(crate) enum Call<V> {
     Fill {
         from: VolumeRef,
         order: FillOrder,
+    },
+    /// Which pieces of a window of a volume may hold something.
+    Holding {
+        volume: VolumeRef,
+        window: Range<u64>,
     },
     /// No request of a host to a volume begins.
     Hold(VolumeRef),

@@ -780,3 +780,37 @@ fn what_cannot_be_read_is_uncorrectable_in_the_other_place() {
     let behind = lab.io(1, other, IoOp::Read { offset: bad[1].0 + bad[1].1 * BLOCK as u64, len: BLOCK as u32 });
     assert_eq!(behind.result, Ok(()));
 }
+
+/// A volume may be much larger than what it holds.
+#[test]
+fn only_what_holds_anything_is_copied() {
+    let mut lab = Lab::new(41, 3);
+    (0..3).for_each(|n| drop(lab.open(n)));
+    let volume = lab.volume(1, &[0]);
+    let has = [0, 7, 8, PIECES - 1];
+    has.iter().for_each(|piece| lab.write(0, volume, *piece, 5).expect("written"));
+    let other = lab.volume(2, &[1, 2]);
+    let requests = |lab: &mut Lab| {
+        let stats = lab.must(|o| o.stats());
+        let sum = |pick: fn(&CoreSnapshot<()>) -> u64| stats.cores.iter().map(pick).sum::<u64>();
+        [sum(|c| c.router.read.requests), sum(|c| c.router.write.requests), sum(|c| c.router.discard.requests)]
+    };
+    let before = requests(&mut lab);
+    for _ in 0..1000 {
+        if lab.must(|o| o.fill(volume, other, ResyncPace::High)) == FillState::Whole {
+            break;
+        }
+        lab.world.run_for(Duration::from_millis(10));
+    }
+    assert!(lab.must(|o| o.hold_filled(volume)), "all is there");
+    lab.must(|o| o.end_fill(volume));
+    let after = requests(&mut lab);
+    assert_eq!([0, 1, 2].map(|n| after[n] - before[n]), [4, 4, 0], "each is read and written once, and nothing is emptied");
+    // Anew, what the other place has goes first.
+    lab.must(|o| o.fill(volume, other, ResyncPace::High));
+    lab.world.run_for(Duration::from_secs(1));
+    assert_eq!(requests(&mut lab)[2] - after[2], 4);
+    for piece in 0..PIECES {
+        assert_eq!(lab.read(0, other, piece), Ok(if has.contains(&piece) { 5 } else { 0 }), "piece {piece}");
+    }
+}

@@ -16,13 +16,14 @@ use crate::copies::COPIED;
 use crate::io::{Data, IoError, VolumeRef};
 use crate::lanes::{Blocks, Lanes, Stage};
 use crate::part::PartOp;
-use crate::range_lock::Range;
+use crate::range_lock::Range as BlocksOf;
 use base::Epoch;
 use base::hooks::{self, SeededFault};
 use base::unit::PIECE_BLOCKS;
 use format::peer::ChangeVerb;
 use rt::Rt;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use store::OpKind;
 
 /// A volume, and the place that gets its data.
@@ -43,10 +44,14 @@ pub struct Fill {
 pub enum FillOrder {
     /// It begins. Nothing is there.
     Begin(Fill),
-    /// These pieces are copied from now on. Those before the first of them that ever are are copied by now.
-    Copying(Vec<u64>),
+    /// These pieces, which follow on all before them, are copied from now on.
+    Window(Range<u64>),
     /// They were copied.
-    Copied(Vec<u64>),
+    WindowCopied,
+    /// These pieces, which were changed meanwhile, are copied again.
+    Again(Vec<u64>),
+    /// They were.
+    AgainCopied(Vec<u64>),
     /// Nothing: whether it goes on is asked.
     Ask,
     /// It is over.
@@ -73,21 +78,30 @@ enum Piece {
 #[derive(Debug)]
 struct Filling {
     fill: Fill,
-    /// Pieces below are there, but for those that are copied.
-    there: u64,
-    /// Pieces that are copied: whether they were changed meanwhile.
-    copied: BTreeMap<u64, bool>,
+    /// Pieces that are copied for the first time. Those below are there, but for what is copied again.
+    window: Range<u64>,
+    /// Those of them that were changed meanwhile.
+    changed: BTreeSet<u64>,
+    /// Pieces that are, or are to be, copied again: whether they were changed meanwhile.
+    again: BTreeMap<u64, bool>,
     /// Why it is over.
     over: Option<IoError>,
 }
 
 impl Filling {
-    fn piece(&self, range: &Range) -> Piece {
+    fn piece(&self, range: &BlocksOf) -> Piece {
         let piece = range.block / PIECE_BLOCKS;
         match () {
-            () if self.copied.contains_key(&piece) => Piece::Copied,
-            () if piece < self.there => Piece::There,
+            () if self.window.contains(&piece) || self.again.contains_key(&piece) => Piece::Copied,
+            () if piece < self.window.start => Piece::There,
             () => Piece::Untouched,
+        }
+    }
+    /// A piece that is copied was changed.
+    fn changed(&mut self, piece: u64) {
+        match self.again.get_mut(&piece) {
+            Some(changed) => *changed = true,
+            None => drop(self.changed.insert(piece)),
         }
     }
 }
@@ -98,7 +112,7 @@ pub(crate) struct Follow {
     pub(crate) id: u32,
     pub(crate) serial: u32,
     pub(crate) fill: Fill,
-    pub(crate) range: Range,
+    pub(crate) range: BlocksOf,
     pub(crate) verb: ChangeVerb,
     pub(crate) data: Option<Data>,
 }
@@ -115,7 +129,7 @@ pub(crate) struct Fills {
 
 impl Fills {
     /// A change has ended in this term of the owner. Whether it is to go to the other place; if so, where.
-    fn ended(&mut self, volume: VolumeRef, term: Epoch, range: &Range, result: Result<(), IoError>) -> Option<Fill> {
+    fn ended(&mut self, volume: VolumeRef, term: Epoch, range: &BlocksOf, result: Result<(), IoError>) -> Option<Fill> {
         let filling = self.fills.get_mut(&volume).filter(|filling| filling.over.is_none())?;
         match filling.piece(range) {
             Piece::Untouched => None,
@@ -124,8 +138,9 @@ impl Fills {
                 None
             }
             Piece::Copied => {
-                let changed = filling.copied.get_mut(&(range.block / PIECE_BLOCKS));
-                *changed.expect("just seen") |= !hooks::seeded(SeededFault::ChangeWhileCopiedForgotten);
+                if !hooks::seeded(SeededFault::ChangeWhileCopiedForgotten) {
+                    filling.changed(range.block / PIECE_BLOCKS);
+                }
                 None
             }
             Piece::There if hooks::seeded(SeededFault::ChangeNotFollowed) => None,
@@ -158,7 +173,7 @@ impl<S: Blocks> Lanes<S> {
         let fills = self.fills.get_or_insert_default();
         let says = match order {
             FillOrder::Begin(fill) => {
-                let filling = Filling { fill: *fill, there: 0, copied: BTreeMap::new(), over: None };
+                let filling = Filling { fill: *fill, window: 0..0, changed: BTreeSet::new(), again: BTreeMap::new(), over: None };
                 fills.fills.insert(from, filling);
                 FillSays::Done(Vec::new())
             }
@@ -166,7 +181,7 @@ impl<S: Blocks> Lanes<S> {
                 fills.fills.remove(&from);
                 FillSays::Done(Vec::new())
             }
-            FillOrder::Copying(_) | FillOrder::Copied(_) | FillOrder::Ask => match fills.fills.get_mut(&from) {
+            _ => match fills.fills.get_mut(&from) {
                 Some(Filling { over: Some(error), .. }) => FillSays::Over(*error),
                 None => FillSays::Over(IoError::NoVolume),
                 Some(filling) => FillSays::Done(filling.does(order)),
@@ -250,23 +265,31 @@ impl<S: Blocks> Lanes<S> {
 }
 
 impl Filling {
+    /// Gives the pieces that were copied and changed meanwhile.
     fn does(&mut self, order: &FillOrder) -> Vec<u64> {
-        let mut changed = Vec::new();
         match order {
-            FillOrder::Copying(pieces) => {
-                self.there = pieces.iter().map(|piece| piece + 1).max().unwrap_or(0).max(self.there);
-                self.copied.extend(pieces.iter().map(|piece| (*piece, false)));
+            FillOrder::Window(window) => {
+                hooks::must(|| window.start == self.window.end && self.changed.is_empty(), "windows follow on each other");
+                self.window = window.clone();
+                Vec::new()
             }
-            FillOrder::Copied(pieces) => {
-                for piece in pieces {
-                    match self.copied.get(piece) {
-                        Some(true) => changed.push(*piece),
-                        _ => drop(self.copied.remove(piece)),
-                    }
+            FillOrder::WindowCopied => {
+                self.window = self.window.end..self.window.end;
+                self.again.extend(self.changed.iter().map(|piece| (*piece, true)));
+                std::mem::take(&mut self.changed).into_iter().collect()
+            }
+            FillOrder::Again(pieces) => {
+                self.again.extend(pieces.iter().map(|piece| (*piece, false)));
+                Vec::new()
+            }
+            FillOrder::AgainCopied(pieces) => {
+                let (left, there): (Vec<u64>, Vec<u64>) = pieces.iter().partition(|piece| self.again.get(piece) == Some(&true));
+                for piece in there {
+                    self.again.remove(&piece);
                 }
+                left
             }
-            _ => {}
+            FillOrder::Begin(_) | FillOrder::Ask | FillOrder::End => Vec::new(),
         }
-        changed
     }
 }

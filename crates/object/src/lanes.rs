@@ -16,7 +16,7 @@ use crate::{
     copies::{COPIED, Copies},
     fill::Fills,
     io::{CompareWrite, Data, IoError, VolumeRef},
-    layout::{ComponentAt, GroupSlot, VolumeLayout},
+    layout::{ComponentAt, GroupSlot, Mirror, VolumeLayout},
     order::{Given, MirrorLane, Sequencer},
     part::{Part, PartDone, PartOp, range_bytes},
     pieces::Pieces,
@@ -187,14 +187,21 @@ impl<S: Blocks> Lanes<S> {
     }
     /// The pieces of a window of a volume that may hold something as far as this core knows: its shards (`expected`: how many of a group are to be here),
     /// and changes that wait for others or for the blocks around them.
-    pub(crate) fn survey(&self, layout: &VolumeLayout, window: &Range<u64>, expected: impl Fn(GroupSlot) -> usize) -> Pieces {
+    /// `copy`: the copy of a mirror that says what there is.
+    pub(crate) fn survey(
+        &self,
+        layout: &VolumeLayout,
+        window: &Range<u64>,
+        copy: fn(&Mirror) -> Option<ComponentAt>,
+        expected: impl Fn(GroupSlot) -> usize,
+    ) -> Pieces {
         let mut found = Pieces::none(window.start);
         self.order.pieces(layout.lanes, window, |piece| found.insert(piece));
         let here = |group| self.slots.iter().filter(move |s| s.group == group);
         let step = layout.mirrors.len() as u64;
         let mut before = None;
         for (i, mirror) in layout.mirrors.iter().enumerate() {
-            let Some(at) = mirror.serving() else { return Pieces::all(window) };
+            let Some(at) = copy(mirror) else { return Pieces::all(window) };
             // Most volumes lie in one group.
             if before != Some(at.group) && here(at.group).count() != expected(at.group) {
                 return Pieces::all(window);

@@ -101,6 +101,10 @@ impl Mirror {
     pub fn here(&self) -> Option<ComponentAt> {
         self.copies.iter().find_map(|copy| copy.here().copied())
     }
+    /// The copy on this node, if it is in sync.
+    pub fn in_sync_here(&self) -> Option<ComponentAt> {
+        self.copies.iter().find(|copy| copy.state.is_in_sync() && copy.here().is_some())?.here().copied()
+    }
     /// Whether changes go to a copy at all.
     pub fn has_copies(&self) -> bool {
         self.copies.iter().any(|copy| copy.state.gets_changes())

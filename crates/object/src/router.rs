@@ -7,6 +7,8 @@
 
 mod own;
 
+pub use own::HOLDING_MAX;
+
 use crate::{
     copies::CopyDoor,
     cores::GroupRoute,
@@ -14,7 +16,7 @@ use crate::{
         Backend, Data, DataVec, Extent, Forward, ForwardDone, ForwardOutcome, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents, halves,
     },
     lanes::{Blocks, Lanes},
-    layout::{GroupSlot, LayoutView, VolumeLayout},
+    layout::{ComponentAt, GroupSlot, LayoutView, Mirror, VolumeLayout},
     order::NOWHERE,
     part::{Part, PartDone, PartOp, RouterMsg},
     pieces::{Pieces, Survey, Surveyed, WINDOW_PIECES},
@@ -304,7 +306,7 @@ impl<S: Blocks> VolumeRouter<S> {
             RouterMsg::Part(part) => self.lanes.accept(rt, part),
             RouterMsg::Done(done) => self.on_done(rt, done),
             RouterMsg::Survey(Survey { origin, request, layout, window }) => {
-                let found = self.look(&layout, &window);
+                let found = self.look(&layout, &window, Mirror::serving);
                 self.out.push_back((usize::from(origin), RouterMsg::Surveyed(Surveyed { request, found })));
             }
             RouterMsg::Surveyed(Surveyed { request, found }) => self.on_surveyed(rt, request as usize, &found),
@@ -639,7 +641,7 @@ impl<S: Blocks> VolumeRouter<S> {
         let mut asked = 0;
         for core in (0..self.cores).filter(|core| cores[*core]) {
             if core == self.core {
-                found.merge(&self.look(&layout, &window));
+                found.merge(&self.look(&layout, &window, Mirror::serving));
                 continue;
             }
             asked += 1;
@@ -655,13 +657,13 @@ impl<S: Blocks> VolumeRouter<S> {
     }
 
     /// What this core knows of a window.
-    fn look(&self, layout: &VolumeLayout, window: &std::ops::Range<u64>) -> Pieces {
+    fn look(&self, layout: &VolumeLayout, window: &std::ops::Range<u64>, copy: fn(&Mirror) -> Option<ComponentAt>) -> Pieces {
         let mine = |group: GroupSlot| {
             let route = route_of(&self.routes, group);
             route.map_or(0, |route| (0..usize::from(route.shards)).filter(|shard| route.core(*shard, self.cores) == self.core).count())
         };
         let end = window.end - u64::from(hooks::seeded(SeededFault::LastPieceNotAskedFor));
-        self.lanes.survey(layout, &(window.start..end), mine)
+        self.lanes.survey(layout, &(window.start..end), copy, mine)
     }
 
     fn on_surveyed(&mut self, rt: &Rt, id: usize, found: &Pieces) {

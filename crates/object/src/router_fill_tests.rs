@@ -59,7 +59,11 @@ impl Copier {
             }
             At::Quiet if !router.is_quiet(VOLUME) => {}
             At::Piece | At::Quiet => {
-                assert_eq!(router.lanes_mut().fill(VOLUME, &FillOrder::Copying(vec![self.piece])), FillSays::Done(vec![]));
+                let order = match self.tries {
+                    0 => FillOrder::Window(self.piece..self.piece + 1),
+                    _ => FillOrder::Again(vec![self.piece]),
+                };
+                assert_eq!(router.lanes_mut().fill(VOLUME, &order), FillSays::Done(vec![]));
                 router.submit_own(rt, 0, VOLUME, fill().from_term, IoOp::Read { offset, len: PIECE_BYTES as u32 }).expect("it is served");
                 self.at = At::Read;
             }
@@ -74,9 +78,8 @@ impl Copier {
             At::Write => {
                 let Some(done) = router.pop_own() else { return };
                 done.result.expect("it can be written");
-                let FillSays::Done(changed) = router.lanes_mut().fill(VOLUME, &FillOrder::Copied(vec![self.piece])) else {
-                    panic!("nothing has failed");
-                };
+                let order = if self.tries == 0 { FillOrder::WindowCopied } else { FillOrder::AgainCopied(vec![self.piece]) };
+                let FillSays::Done(changed) = router.lanes_mut().fill(VOLUME, &order) else { panic!("nothing has failed") };
                 if self.tries == TRIES {
                     assert_eq!(changed, [0; 0], "the volume is held");
                     router.release(rt, VOLUME, |_| true);
@@ -202,7 +205,7 @@ fn a_host_does_not_hear_that_the_other_place_fails_and_the_fill_is_over() {
                     others_fail(&mut router, None);
                 }
             }
-            assert_eq!(router.lanes_mut().fill(VOLUME, &FillOrder::Copying(vec![0])), FillSays::Over(error));
+            assert_eq!(router.lanes_mut().fill(VOLUME, &FillOrder::Again(vec![0])), FillSays::Over(error));
             assert!(router.is_idle());
         });
     }

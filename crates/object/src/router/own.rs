@@ -8,13 +8,19 @@ use super::{AskedFor, HeldBack, Judged, VolumeRouter};
 use crate::fill::Follow;
 use crate::io::{IoError, IoOp, IoRequest, VolumeRef};
 use crate::lanes::Blocks;
+use crate::layout::Mirror;
 use crate::part::range_bytes;
+use crate::pieces::{Pieces, WINDOW_PIECES};
 use base::Epoch;
 use base::hooks::{self, SeededFault};
 use base::unit::BlockNo;
 use format::peer::ChangeVerb;
 use rt::Rt;
+use std::ops::Range;
 use std::sync::Arc;
+
+/// See [`VolumeRouter::holding`].
+pub const HOLDING_MAX: u64 = WINDOW_PIECES;
 
 impl<S: Blocks> VolumeRouter<S> {
     /// A request of the node's own to a volume that it owns in this term: no limit and no write protection holds it up. Answered through
@@ -37,6 +43,18 @@ impl<S: Blocks> VolumeRouter<S> {
         let layout = Arc::clone(layout);
         self.start(rt, request, Judged { layout, bytes }, rt.now(), by);
         Ok(())
+    }
+    /// Of a window of at most [`HOLDING_MAX`] pieces of a volume, those that may hold something as far as this core knows: all, where no copy in sync is on
+    /// this node. A change that is answered while cores are asked may be missing.
+    pub fn holding(&self, volume: VolumeRef, window: &Range<u64>) -> Vec<u64> {
+        let found = self.layout(volume).map_or_else(|| Pieces::all(window), |layout| self.look(layout, window, Mirror::in_sync_here));
+        let mut next = window.start;
+        let each = core::iter::from_fn(|| {
+            let piece = found.next(next)?;
+            next = piece + 1;
+            Some(piece)
+        });
+        each.collect()
     }
     /// From now on no request of a volume begins, until [`VolumeRouter::release`].
     pub fn hold(&mut self, volume: VolumeRef) {
