@@ -4,21 +4,23 @@
 use crate::session::Line;
 use crate::{Case, Counted, Draw, measured};
 use base::unit::BLOCK_BYTES;
-use base::{ClusterId, ComponentId, Duration, GroupId, ObjectId, VolumeId};
+use base::{ClusterId, ComponentId, Duration, GroupId, NodeId, ObjectId, VolumeId};
 use cluster::record::{DeviceRecord, GroupRecord, ObjectRecord, PolicyRecord, Stage, VolumeRecord};
 use cluster::{DeviceInventory, GroupInventory, Inventory, NodeInventory, Policy};
 use dataplane::{CommandSender, Completion, CoreSeed, DataPlaneError, Desired, Device, Settings, component_spec, core_seeds};
 use directory::modelled::{Faults, Modelled};
 use directory::{ModelledNode, NodeDevices, Transaction};
 use format::nvme_tcp::Digests;
-use frontend::{Client, FrontEnd, InProcess, Pair};
+use format::peer::Incarnation;
+use frontend::{Client, FrontEnd, InProcess, Of, Pair, Volumes};
 use nvmf::{Options, Target, TargetShared};
-use object::Backend;
-use peers::Peers;
-use rt::Rt;
+use object::{Backend, IoDone, IoRequest};
+use peers::{LinkSecurity, OwnNode, PeerDesired, Peers, PeersDesired};
 use rt::sim::{HostId, World};
+use rt::{App, Progress, Rt};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -35,6 +37,8 @@ const LARGE_LOG_BYTES: u64 = 64 << 20;
 const CAPACITY_BYTES: u64 = 64 << 20;
 /// Longest time that an order or a load may take, in virtual time.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
+/// Where nodes take links.
+const PEER_PORT: u16 = 4421;
 const PLAIN: Digests = Digests { header: false, data: false };
 
 /// What the host does.
@@ -47,6 +51,8 @@ struct Load {
     in_log: bool,
     /// The group has a shard on each. The connection is on the first.
     cores: usize,
+    /// Other nodes of its cluster, with which it has links at rest.
+    others: usize,
 }
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -57,6 +63,12 @@ pub(crate) fn cases() -> Vec<Case> {
         case("read-4k-log", "random read of 4 KiB from the log, depth 32", 2000, |n| flow(load(false, 4, 32, true), n)),
         case("write-4k", "random write of 4 KiB with its destaging, depth 32", 8000, |n| flow(load(true, 4, 32, false), n)),
         case("write-4k-depth-1", "random write of 4 KiB with its destaging, depth 1", 4000, |n| flow(load(true, 4, 1, false), n)),
+        case("read-4k-64-nodes", "random read of 4 KiB from capacity, depth 32, with links to 63 other nodes", 2000, |n| {
+            flow(among_64_nodes(32), n)
+        }),
+        case("read-4k-64-nodes-depth-1", "random read of 4 KiB from capacity, depth 1, with links to 63 other nodes", 1000, |n| {
+            flow(among_64_nodes(1), n)
+        }),
         case("read-4k-two-cores", "random read of 4 KiB from capacity, depth 32, half of them from another core", 2000, |n| {
             flow(on_two_cores(false), n)
         }),
@@ -71,7 +83,11 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 fn load(write: bool, kib: usize, depth: usize, in_log: bool) -> Load {
-    Load { write, bytes: kib << 10, depth, in_log, cores: 1 }
+    Load { write, bytes: kib << 10, depth, in_log, cores: 1, others: 0 }
+}
+
+fn among_64_nodes(depth: usize) -> Load {
+    Load { others: 63, ..load(false, 4, depth, false) }
 }
 
 fn on_two_cores(write: bool) -> Load {
@@ -141,6 +157,36 @@ impl Client for Front {
     }
 }
 
+/// Another node of the cluster, whose links say only that they live.
+struct Other(Peers);
+
+impl Other {
+    fn start(rt: &Rt, desired: &PeersDesired, at: SocketAddr) -> Other {
+        let mut peers = Peers::new(rt);
+        let view = Peers::resolve(desired, Volumes::default()).expect("no volumes, none unknown");
+        peers.apply(rt, Arc::new(view));
+        peers.listen(rt, at).expect("a port of a world of its own");
+        Other(peers)
+    }
+}
+
+impl App for Other {
+    fn poll(&mut self, rt: &Rt) -> Progress {
+        if self.0.poll(rt, &mut NoVolumes) { Progress::Busy } else { Progress::Idle }
+    }
+}
+
+struct NoVolumes;
+
+impl Backend for NoVolumes {
+    fn submit(&mut self, _: &Rt, _: IoRequest) {
+        unreachable!("nobody has a volume of this node")
+    }
+    fn pop(&mut self) -> Option<IoDone> {
+        None
+    }
+}
+
 /// A host in a world of its own.
 struct Lab {
     cores: usize,
@@ -150,6 +196,8 @@ struct Lab {
     play: Rc<RefCell<Play>>,
     /// The cache device, then that for capacity.
     devices: [Device; 2],
+    /// What the node goes by.
+    desired: Desired<<Fronts as FrontEnd>::Desired>,
 }
 
 impl Lab {
@@ -168,7 +216,7 @@ impl Lab {
             seed.start_with(&rt, Pair::new(production, InProcess(Some(Front(Rc::clone(&shared))))))
         });
         let devices = [Device::memory(log_bytes).expect("memory for it"), Device::memory(CAPACITY_BYTES).expect("memory for it")];
-        let mut lab = Lab { cores, world, host, commands, play, devices };
+        let mut lab = Lab { cores, world, host, commands, play, devices, desired: Desired::default() };
         lab.serve().expect("a volume is served");
         lab
     }
@@ -192,7 +240,9 @@ impl Lab {
         node.write_volume(&volume, &object).expect("nobody else writes");
         node.work(self)?;
         let volumes = dataplane::served(&node.records(), node.observed()).volumes;
-        self.command(|o| o.apply(Desired { generation: 1, volumes, ..Desired::default() }))
+        self.desired = Desired { generation: 1, volumes, ..Desired::default() };
+        let desired = self.desired.clone();
+        self.command(|o| o.apply(desired))
     }
 
     /// A group in memory: it is made anew at each start.
@@ -202,6 +252,40 @@ impl Lab {
         let shards = self.cores as u8;
         let (node, name) = (NODE.into(), "micro".into());
         GroupRecord { id: GROUP, name, node, stage: Stage::Ready, cache, capacity: vec![capacity], shards, created_unix_s: 0 }
+    }
+
+    /// The node joins a cluster with so many others: it has a link to each.
+    fn meet(&mut self, others: usize) {
+        let id = |at: usize| NodeId::from_bytes([1 + at as u8; 16]);
+        let said = |at: usize, others: Vec<PeerDesired>| PeersDesired {
+            own: Some(OwnNode { cluster: CLUSTER, node: id(at), incarnation: Incarnation(1) }),
+            security: LinkSecurity::Plain,
+            nodes: others,
+        };
+        let peer = |world: &World, at: usize, host: HostId| PeerDesired {
+            node: id(at),
+            addr: Some(SocketAddr::new(world.addr(host), PEER_PORT)),
+            incarnation: Incarnation(1),
+            cores: 1,
+            removed: false,
+        };
+        let own = peer(&self.world, 0, self.host);
+        let anywhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), PEER_PORT);
+        let mut nodes = Vec::new();
+        for at in 1..=others {
+            let desired = said(at, vec![own]);
+            let host = self.world.add_host(1, move |rt| Box::new(Other::start(&rt, &desired, anywhere)));
+            nodes.push(peer(&self.world, at, host));
+        }
+        self.command(|o| o.listen(Of::First(Of::Second(anywhere)))).expect("a port of a world of its own");
+        self.desired.generation += 1;
+        self.desired.exports.0.1 = said(0, nodes);
+        let desired = self.desired.clone();
+        self.command(|o| o.apply(desired)).expect("known nodes");
+        self.world.run_for(Duration::from_secs(5));
+        let figures = self.command(|o| o.stats()).expect("a host that runs");
+        let ((_, peers), _) = &figures.cores[0].front;
+        assert_eq!(peers.links_opened - peers.links_closed, others as u64, "all links are open");
     }
 
     /// Has so many commands done.
@@ -290,6 +374,9 @@ fn flow(load: Load, times: u64) -> Duration {
         lab.run(line(load), random(), load.depth, 2 * VOLUME_BLOCKS);
     } else if !load.in_log {
         drain(&mut lab);
+    }
+    if load.others > 0 {
+        lab.meet(load.others);
     }
     measured(&mut || lab.run(line(load), random(), load.depth, times))
 }

@@ -36,6 +36,8 @@ pub struct ControlLinks {
     heard: bool,
     /// Something has come, or is to be said.
     pub(crate) stirred: bool,
+    /// A link may have something to send.
+    pub(crate) sends: bool,
     /// When there is something to do at the latest, by the clock of the loop.
     pub(crate) due: Instant,
 }
@@ -52,6 +54,7 @@ impl ControlLinks {
             events: VecDeque::new(),
             heard: false,
             stirred: true,
+            sends: true,
             due: Instant(0),
         }
     }
@@ -73,9 +76,10 @@ impl ControlLinks {
     }
     /// What is to be done is looked at in this turn.
     pub(crate) fn stir(&mut self) {
-        self.stirred = true;
+        (self.stirred, self.sends) = (true, true);
     }
     fn say(&mut self, to: NodeId, message: &Control) {
+        self.sends = true;
         if let Some(link) = self.line(to).and_then(Line::link) {
             link.say(message);
         }

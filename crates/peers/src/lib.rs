@@ -23,6 +23,7 @@ mod front_end;
 mod keys;
 mod limits;
 mod member;
+mod members;
 mod no_link;
 mod peers;
 mod stamps;

@@ -4,6 +4,7 @@
 
 use crate::desired::{OwnNode, PeerDesired};
 use crate::limits::{LINK_GONE, LOST_AFTER};
+use crate::members::Turn;
 use crate::stamps::Stamps;
 use crate::witness::Witness;
 use base::Instant;
@@ -32,6 +33,8 @@ pub(crate) struct Member {
     /// Changes that were there when the link closed: when nobody needs to fear them any more, whose router they are of, and which they are.
     lost: VecDeque<(Instant, usize, u32, Witness)>,
     reported: Reported,
+    /// For [`crate::members::Members`].
+    pub(crate) turn: Turn,
 }
 
 /// What the control plane was last given to know of a link.
@@ -73,11 +76,11 @@ impl Member {
     /// On this core, which has a lane with it.
     pub fn new(own: &OwnNode, desired: PeerDesired, lanes: u8, lane: u8, protection: Protection) -> Member {
         let line = Line::new(own, desired, LinkPlace { class: LinkClass::Foreground, lane }, lanes, protection);
-        Member { line, lanes, stamps: Stamps::default(), lost: VecDeque::new(), reported: Reported::Closed }
+        Member { line, lanes, stamps: Stamps::default(), lost: VecDeque::new(), reported: Reported::Closed, turn: Turn::default() }
     }
     /// Whether requests can go there now.
-    pub fn is_open(&mut self) -> bool {
-        self.line.link().is_some_and(|link| link.is_open())
+    pub fn is_open(&self) -> bool {
+        self.line.peer.is_open(self.line.place)
     }
     /// What the control plane is to know now. A link that is replaced soon does not change what hosts are to do.
     pub fn change(&mut self, now: Instant) -> Option<LinkChange> {

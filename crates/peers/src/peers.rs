@@ -8,6 +8,7 @@ use crate::control::ControlLinks;
 use crate::desired::{OwnNode, PeersView};
 use crate::limits::{EVENTS_A_TURN_MAX, GREETINGS_MAX, PAUSE_DISTRUST, PAUSE_MIN};
 use crate::member::{Line, Member, lanes};
+use crate::members::Members;
 use crate::no_link::NoLink;
 use crate::stamps::Pauses;
 use crate::stats::PeersStats;
@@ -24,7 +25,7 @@ use object::link::{Answered, CloseReason, ForwardError, ForwardOp, ForwardReques
 use object::{Backend, DataVec, Forward, ForwardDone, ForwardOutcome, IoError, IoOp, IoRequest, VolumeRef};
 use rt::{Buf, Completion, Event, ListenerId, NetError, Queue, Rt, TimerId};
 use slab::Slab;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -103,10 +104,14 @@ pub struct Peers {
     queue: Queue,
     view: Arc<PeersView>,
     own: Option<OwnNode>,
-    members: BTreeMap<NodeId, Member>,
+    members: Members,
     /// The control links, on the first core of a node with others.
     control: Option<Box<ControlLinks>>,
     conns: Slab<Conn>,
+    /// Those of them that are not the connection of a link.
+    strangers: BTreeSet<usize>,
+    /// Those that a turn sends on.
+    sending: Vec<usize>,
     dials: Slab<(NodeId, LinkClass)>,
     listener: Option<ListenerId>,
     /// Who has not said who it is.
@@ -148,9 +153,11 @@ impl Peers {
             queue: rt.queue(),
             view: Arc::default(),
             own: None,
-            members: BTreeMap::new(),
+            members: Members::default(),
             control: None,
             conns: Slab::new(),
+            strangers: BTreeSet::new(),
+            sending: Vec::new(),
             dials: Slab::new(),
             listener: None,
             unknown: Unauthenticated::new(GREETINGS_MAX),
@@ -188,24 +195,24 @@ impl Peers {
         }
         if before != self.own {
             // Another identity, or none any more: what was agreed on as this one is over.
-            self.members.keys().copied().collect::<Vec<_>>().into_iter().for_each(|node| self.forget(rt, node));
+            self.members.nodes().into_iter().for_each(|node| self.forget(rt, node));
         }
         rt.wake(self.core);
         let Some(own) = self.own else { return };
         let wanted: BTreeMap<NodeId, _> =
             self.view.desired.nodes.iter().filter(|n| !n.removed && n.node != own.node).map(|n| (n.node, *n)).collect();
-        let gone: Vec<NodeId> = self.members.keys().filter(|node| !wanted.contains_key(node)).copied().collect();
-        gone.into_iter().for_each(|node| self.forget(rt, node));
+        let gone = self.members.nodes().into_iter().filter(|node| !wanted.contains_key(node));
+        gone.for_each(|node| self.forget(rt, node));
         for (node, desired) in wanted {
             let lanes = lanes(self.cores, desired.cores);
             if self.core >= usize::from(lanes) {
                 continue;
             }
-            if self.members.get(&node).is_some_and(|m| m.lanes != lanes) {
+            if self.members.get(node).is_some_and(|m| m.lanes != lanes) {
                 self.forget(rt, node);
             }
             let (lane, protection) = (self.core as u8, self.view.desired.security.protection());
-            let member = self.members.entry(node).or_insert_with(|| Member::new(&own, desired, lanes, lane, protection));
+            let member = self.members.or_insert_with(node, || Member::new(&own, desired, lanes, lane, protection));
             member.line.apply(desired, self.draining);
         }
         self.apply_control(rt, &own);
@@ -236,7 +243,7 @@ impl Peers {
     #[inline(always)]
     fn poll_with_others<B: Backend>(&mut self, rt: &Rt, backend: &mut B) -> bool {
         let now = rt.now();
-        self.pauses.look(now, self.members.values_mut().any(Member::is_open), PAUSE_MIN, PAUSE_DISTRUST);
+        self.pauses.look(now, self.members.iter().any(Member::is_open), PAUSE_MIN, PAUSE_DISTRUST);
         let mut busy = false;
         for _ in 0..EVENTS_A_TURN_MAX {
             let Some(Completion { cookie, event }) = self.queue.pop() else { break };
@@ -290,7 +297,7 @@ impl Peers {
         let view = self.view.volumes.by_ref.get(volume.0 as usize).and_then(Option::as_ref);
         view.is_some_and(|v| v.owner.is_none() && v.revision == revision.0)
             && rt.clock().since(stamp) <= STAMP_AGE_MAX
-            && self.members.get_mut(&node).is_some_and(|m| m.line.peer.is_wanted(m.line.place, id))
+            && self.members.touch(node).is_some_and(|m| m.line.peer.is_wanted(m.line.place, id))
     }
 
     /// Of another core's half.
@@ -340,12 +347,16 @@ impl Peers {
         if let Some(listener) = self.listener.take() {
             rt.close_listener(listener);
         }
-        self.members.values_mut().for_each(|member| member.line.drain());
-        self.control.iter_mut().flat_map(|control| control.lines()).for_each(Line::drain);
+        self.members.touch_all();
+        self.members.for_each_to_send(|member| member.line.drain());
+        if let Some(control) = &mut self.control {
+            control.sends = true;
+            control.lines().for_each(Line::drain);
+        }
     }
     /// Whether nothing is under way.
     pub fn is_quiet(&self) -> bool {
-        self.outgoing.is_empty() && self.served.is_empty() && self.forwarded.is_empty() && self.members.values().all(Member::is_quiet)
+        self.outgoing.is_empty() && self.served.is_empty() && self.forwarded.is_empty() && self.members.iter().all(Member::is_quiet)
     }
     /// What was counted.
     pub fn stats(&self) -> PeersStats {
@@ -356,13 +367,11 @@ impl Peers {
 
     fn forward(&mut self, forward: Forward, core: usize) {
         let came = self.pauses.came(forward.since);
-        let lanes = self.view.desired.nodes.iter().find(|n| n.node == forward.owner && !n.removed).map(|n| lanes(self.cores, n.cores));
-        let Some(lanes) = lanes else { return self.hand_back(core, not_done(forward.id, forward.op)) };
-        let lane = self.core % usize::from(lanes);
+        let Some(lane) = self.lane_with(forward.owner) else { return self.hand_back(core, not_done(forward.id, forward.op)) };
         if lane != self.core {
             return self.msgs.push_back((lane, PeersMsg::Forward(core, Box::new(forward))));
         }
-        let Some(member) = self.members.get_mut(&forward.owner).filter(|_| !self.draining) else {
+        let Some(member) = self.members.touch(forward.owner).filter(|_| !self.draining) else {
             return self.hand_back(core, not_done(forward.id, forward.op));
         };
         let stamp = if member.is_open() { member.stamps.of(came) } else { None };
@@ -383,14 +392,13 @@ impl Peers {
 
     /// The host of a request has gone.
     fn cancel(&mut self, owner: NodeId, core: usize, id: u32) {
-        let lanes = self.view.desired.nodes.iter().find(|n| n.node == owner).map_or(1, |n| lanes(self.cores, n.cores));
-        let lane = self.core % usize::from(lanes);
+        let lane = self.lane_with(owner).unwrap_or(0);
         if lane == self.core { self.cancel_here(core, id) } else { self.msgs.push_back((lane, PeersMsg::Cancel(core, id))) }
     }
     fn cancel_here(&mut self, core: usize, id: u32) {
         let found = self.outgoing.iter().find(|(_, o)| o.core == core && o.id == id);
         let Some((token, node)) = found.map(|(token, o)| (token as u64, o.node)) else { return };
-        if let Some(member) = self.members.get_mut(&node)
+        if let Some(member) = self.members.touch(node)
             && let Some(link) = member.line.link()
         {
             self.stats.cancelled += 1;
@@ -410,7 +418,7 @@ impl Peers {
                 self.stats.lost += 1;
                 let own = self.own.map_or(node, |own| own.node);
                 let witness = Witness::of([own, node], request.volume, request.stamp.clock, &op);
-                return match self.members.get_mut(&node) {
+                return match self.members.touched(node) {
                     Some(member) => member.lose(came, core, id, witness),
                     None => unreachable!("a node's requests are answered before it is forgotten"),
                 };
@@ -436,7 +444,7 @@ impl Peers {
 
     fn serve<B: Backend>(&mut self, rt: &Rt, backend: &mut B, node: NodeId, forwarded: Forwarded) {
         let Forwarded { id, volume, revision: judged_by, stamp, op, .. } = forwarded;
-        let member = self.members.get_mut(&node).expect("whose event it was");
+        let member = self.members.touched(node).expect("whose event it was");
         let place = self.view.volumes.places.get(&volume).copied();
         let view = place.and_then(|at| self.view.volumes.by_ref.get(at.0 as usize)?.as_ref());
         let (Some(at), Some(revision), ForwardOp::Io(op)) = (place, view.filter(|v| v.owner.is_none()).map(|v| Revision(v.revision)), op)
@@ -497,27 +505,42 @@ impl Peers {
             return;
         }
         let Asked { node, id, .. } = self.asked.remove(no as usize);
-        if let Some(member) = self.members.get_mut(&node) {
+        if let Some(member) = self.members.touch(node) {
             member.line.peer.answer(member.line.place, id, Ok(()), DataVec::new());
         }
     }
 
     fn answer(&mut self, Served { node, id, reads, .. }: Served, result: Result<(), IoError>, data: DataVec) {
         // A node that was removed meanwhile hears nothing.
-        let Some(member) = self.members.get_mut(&node) else { return };
+        let Some(member) = self.members.touch(node) else { return };
         let data = if reads && result.is_ok() { data } else { DataVec::new() };
         member.line.peer.answer(member.line.place, id, result.map_err(ForwardError::Io), data);
+    }
+
+    /// The link of a class with a node is about to change: the turn looks at it.
+    fn touch(&mut self, node: NodeId, class: LinkClass) {
+        match class {
+            LinkClass::Foreground => _ = self.members.touch(node),
+            LinkClass::Control => self.control.iter_mut().for_each(|control| control.stir()),
+            LinkClass::Background => {}
+        }
+    }
+    /// The core that has the lane with a node which this one uses. `None`: it is no member.
+    fn lane_with(&self, node: NodeId) -> Option<usize> {
+        let here = self.members.get(node).map(|member| member.lanes);
+        let desired = || self.view.desired.nodes.iter().find(|n| n.node == node && !n.removed).map(|n| lanes(self.cores, n.cores));
+        here.or_else(desired).map(|lanes| self.core % usize::from(lanes))
     }
 
     // ---- links ------------------------------------------------------------------------------------------------------
 
     fn poll_members<B: Backend>(&mut self, rt: &Rt, backend: &mut B) -> bool {
         let now = rt.now();
-        let nodes: Vec<NodeId> = self.members.keys().copied().collect();
         let mut busy = false;
-        for node in nodes {
-            let member = self.members.get_mut(&node).expect("listed");
-            member.line.peer.poll(now, rt.random_u64() as u32);
+        self.members.begin_turn(now);
+        while let Some(node) = self.members.next_to_look_at() {
+            let member = self.members.touched(node).expect("listed");
+            member.line.peer.poll(now, || rt.random_u64() as u32);
             while let Some((core, done)) = member.pop_lost(now) {
                 if core == self.core {
                     self.forwarded.push_back(done);
@@ -529,7 +552,7 @@ impl Peers {
                 self.dial(rt, node, LinkClass::Foreground);
             }
             busy |= self.take_events(rt, node, |this, rt, forwarded| this.serve(rt, backend, node, forwarded));
-            let member = self.members.get_mut(&node).expect("listed");
+            let member = self.members.touched(node).expect("listed");
             self.link_changes.extend(member.change(now));
         }
         busy
@@ -547,6 +570,7 @@ impl Peers {
     fn connected(&mut self, rt: &Rt, (node, class): (NodeId, LinkClass), result: Result<rt::ConnId, NetError>) {
         let (now, chance) = (rt.now(), rt.random_u64() as u32);
         self.control.iter_mut().for_each(|control| control.stir());
+        self.touch(node, class);
         let Some(line) = line(&mut self.members, &mut self.control, node, class) else {
             if let Ok(id) = result {
                 rt.close(id);
@@ -583,7 +607,8 @@ impl Peers {
     /// The connection of a node's link is this one now.
     fn take_conn(&mut self, rt: &Rt, node: NodeId, class: LinkClass, at: usize) {
         self.control.iter_mut().for_each(|control| control.stir());
-        if let Some(member) = self.members.get_mut(&node).filter(|_| class == LinkClass::Foreground) {
+        self.touch(node, class);
+        if let Some(member) = self.members.touched(node).filter(|_| class == LinkClass::Foreground) {
             member.stamps.clear();
         }
         let line = line(&mut self.members, &mut self.control, node, class).expect("a member");
@@ -596,12 +621,12 @@ impl Peers {
     /// A node is not a member any more, or in another way: its link ends, and its requests do not begin.
     fn forget(&mut self, rt: &Rt, node: NodeId) {
         self.forget_control(rt, node);
-        let Some(member) = self.members.get_mut(&node) else { return };
+        let Some(member) = self.members.touch(node) else { return };
         if let Some(link) = member.line.link() {
             link.close(CloseReason::Replaced);
         }
         self.take_events(rt, node, |_, _, _| {});
-        let Some(mut member) = self.members.remove(&node) else { return };
+        let Some(mut member) = self.members.remove(node) else { return };
         self.link_changes.extend(member.ended());
         while let Some((core, done)) = member.pop_lost(Instant(u64::MAX)) {
             self.hand_back(core, done);
@@ -613,7 +638,7 @@ impl Peers {
 
     fn take_events(&mut self, rt: &Rt, node: NodeId, mut serve: impl FnMut(&mut Self, &Rt, Forwarded)) -> bool {
         let mut any = false;
-        while let Some(PlaceEvent { event, .. }) = self.members.get_mut(&node).and_then(|m| m.line.peer.pop_event(rt.now())) {
+        while let Some(PlaceEvent { event, .. }) = self.members.touched(node).and_then(|m| m.line.peer.pop_event(rt.now())) {
             any = true;
             match event {
                 LinkEvent::Greeted(..) => unreachable!("a member's link has greeted"),
@@ -624,7 +649,7 @@ impl Peers {
                 }
                 LinkEvent::Forwarded(forwarded) => serve(self, rt, forwarded),
                 LinkEvent::Cancelled(id) => {
-                    let member = self.members.get_mut(&node).expect("whose event it was");
+                    let member = self.members.touched(node).expect("whose event it was");
                     member.line.peer.let_go(member.line.place, id);
                 }
                 LinkEvent::Answered(answered) => self.answered(node, answered),
@@ -636,7 +661,7 @@ impl Peers {
                     self.stats.links_closed += 1;
                     tracing::info!(%node, core = self.core, ?reason, "link closed");
                     self.explain(rt.now(), node, LinkClass::Foreground, reason);
-                    let member = self.members.get_mut(&node).expect("whose event it was");
+                    let member = self.members.touched(node).expect("whose event it was");
                     member.stamps.clear();
                 }
             }
@@ -663,12 +688,12 @@ impl Peers {
     }
 
     fn arm(&mut self, rt: &Rt) {
-        let greetings = self.conns.iter().filter_map(|(_, c)| match &c.purpose {
+        let greetings = self.strangers.iter().filter_map(|at| match &self.conns[*at].purpose {
             Purpose::Greeting(greeting) => greeting.link.deadline(),
             _ => None,
         });
         let control = self.control.as_ref().map(|control| control.due).filter(|due| *due != Instant(u64::MAX));
-        let Some(at) = self.members.values().filter_map(Member::deadline).chain(greetings).chain(control).min() else { return };
+        let Some(at) = self.members.rest().into_iter().chain(greetings).chain(control).min() else { return };
         if self.timer.is_none_or(|(_, armed)| armed > at) {
             if let Some((id, _)) = self.timer.take() {
                 rt.cancel_timer(id);
@@ -679,15 +704,10 @@ impl Peers {
 }
 
 /// The link of a class that this core has with a node.
-fn line<'a>(
-    members: &'a mut BTreeMap<NodeId, Member>,
-    control: &'a mut Option<Box<ControlLinks>>,
-    node: NodeId,
-    class: LinkClass,
-) -> Option<&'a mut Line> {
+fn line<'a>(members: &'a mut Members, control: &'a mut Option<Box<ControlLinks>>, node: NodeId, class: LinkClass) -> Option<&'a mut Line> {
     match class {
         LinkClass::Control => control.as_mut()?.line(node),
-        LinkClass::Foreground => members.get_mut(&node).map(|member| &mut member.line),
+        LinkClass::Foreground => members.touched(node).map(|member| &mut member.line),
         LinkClass::Background => None,
     }
 }

@@ -21,6 +21,7 @@ use base::hooks::{self, SeededFault};
 use base::{ClusterId, Instant, NodeId};
 use format::peer::{Hello, Incarnation, LANES_MAX, LinkClass, Refusal, RefusalReason, Revision, SessionNo, Versions, Window};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// This node, as its peers know it.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +124,10 @@ impl Peer {
     fn is_here(&self, place: LinkPlace) -> bool {
         self.only.is_none_or(|only| only == place)
     }
+    /// The places that are here.
+    fn here(&self) -> Range<usize> {
+        self.only.map_or(0..self.places.len(), |only| self.at(only)..self.at(only) + 1)
+    }
     /// Whether there is an address to dial. While there is none, nothing is due.
     pub fn set_reachable(&mut self, reachable: bool) {
         self.reachable = reachable;
@@ -151,6 +156,10 @@ impl Peer {
     pub fn link(&mut self, place: LinkPlace) -> Option<&mut Link> {
         self.state(place).link.as_mut()
     }
+    /// Whether the link of a place is open.
+    pub fn is_open(&self, place: LinkPlace) -> bool {
+        self.places[self.at(place)].link.as_ref().is_some_and(Link::is_open)
+    }
     /// Why the place was refused, if that was the last that was heard there.
     pub fn refused(&self, place: LinkPlace) -> Option<Refusal> {
         self.places[self.at(place)].refused
@@ -163,20 +172,20 @@ impl Peer {
         }
         let is_due = |at: &usize| {
             let p = &self.places[*at];
-            self.is_here(self.place(*at)) && !p.dialing && p.is_away() && p.backoff.is_due(now)
+            !p.dialing && p.is_away() && p.backoff.is_due(now)
         };
-        let at = (0..self.places.len()).find(is_due)?;
+        let at = self.here().find(is_due)?;
         self.places[at].dialing = true;
         Some(self.place(at))
     }
     /// When [`Peer::due`] or [`Peer::poll`] has something to do at the latest.
     pub fn deadline(&self) -> Option<Instant> {
-        let of = |(at, p): (usize, &PlaceState)| match &p.link {
+        let of = |p: &PlaceState| match &p.link {
             Some(link) if !link.is_closed() => link.deadline(),
-            _ if self.dials() && self.reachable && !p.dialing && p.is_away() && self.is_here(self.place(at)) => Some(p.backoff.due()),
+            _ if self.dials() && self.reachable && !p.dialing && p.is_away() => Some(p.backoff.due()),
             _ => None,
         };
-        self.places.iter().enumerate().filter_map(of).min()
+        self.places[self.here()].iter().filter_map(of).min()
     }
     /// There is a connection to the other node for a place that was due: the link says Hello.
     pub fn connected(&mut self, place: LinkPlace, now: Instant) {
@@ -300,14 +309,15 @@ impl Peer {
         }
     }
 
-    /// Does what is due. `chance` is a random number.
-    pub fn poll(&mut self, now: Instant, chance: u32) {
-        for state in &mut self.places {
+    /// Does what is due. `chance` gives a random number.
+    pub fn poll(&mut self, now: Instant, mut chance: impl FnMut() -> u32) {
+        let here = self.here();
+        for state in &mut self.places[here] {
             let Some(link) = &mut state.link else { continue };
             link.poll(now);
             if link.is_closed() && !state.counted {
                 state.counted = true;
-                state.backoff.ended(now, chance);
+                state.backoff.ended(now, chance());
             }
         }
     }
@@ -316,7 +326,7 @@ impl Peer {
         if let Some(event) = self.events.pop_front() {
             return Some(event);
         }
-        for at in 0..self.places.len() {
+        for at in self.here() {
             let place = self.place(at);
             let state = &mut self.places[at];
             let Some((session, event)) = state.link.as_mut().and_then(|link| link.pop_event().map(|event| (link.session(), event))) else {

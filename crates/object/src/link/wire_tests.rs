@@ -264,7 +264,7 @@ impl World {
             }
         }
         let chance = self.rng.next_u64() as u32;
-        self.nodes[n].peer.poll(now, chance);
+        self.nodes[n].peer.poll(now, || chance);
         while let Some(place) = self.dials.then(|| self.nodes[n].peer.due(now)).flatten() {
             self.dial(n, place);
         }

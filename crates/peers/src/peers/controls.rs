@@ -72,9 +72,10 @@ impl Peers {
             return false;
         }
         let nodes: Vec<NodeId> = self.control.iter().flat_map(|control| control.lines.keys()).copied().collect();
+        self.control.iter_mut().for_each(|control| control.sends = true);
         for node in &nodes {
             if let Some(line) = line(&mut self.members, &mut self.control, *node, LinkClass::Control) {
-                line.peer.poll(now, rt.random_u64() as u32);
+                line.peer.poll(now, || rt.random_u64() as u32);
             }
             if !self.draining {
                 self.dial(rt, *node, LinkClass::Control);

@@ -125,7 +125,7 @@ impl Peers {
     }
     /// A node that was removed meanwhile hears nothing.
     fn answer_copy(&mut self, node: NodeId, id: ServedId, answer: CopyAnswer) {
-        if let Some(member) = self.members.get_mut(&node)
+        if let Some(member) = self.members.touch(node)
             && let Some(link) = member.line.link()
         {
             link.answer_copy(id, answer);
@@ -133,9 +133,7 @@ impl Peers {
     }
     /// A request of a core, for the core that has a lane with the node.
     pub(super) fn copy_call(&mut self, call: CopyCall, core: usize) {
-        let known = self.view.desired.nodes.iter().find(|n| n.node == call.node && !n.removed);
-        let Some(lanes) = known.map(|n| lanes(self.cores, n.cores)) else { return };
-        let lane = self.core % usize::from(lanes);
+        let Some(lane) = self.lane_with(call.node) else { return };
         if lane != self.core {
             return self.msgs.push_back((lane, PeersMsg::CopyCall(core, Box::new(call))));
         }
@@ -143,7 +141,7 @@ impl Peers {
         if self.copies.here.get(&call.node) != Some(&call.link) {
             return;
         }
-        let Some(member) = self.members.get_mut(&call.node) else { return };
+        let Some(member) = self.members.touch(call.node) else { return };
         let Some(link) = member.line.link() else { return };
         let token = self.copies.sent.insert(CopySent { node: call.node, core, token: call.token }) as u64;
         link.ask_copy(token, call.ask);
@@ -185,7 +183,7 @@ impl Peers {
     }
     fn say_copy_link(&mut self, node: NodeId, link: Option<u64>) {
         self.copies.change(node, link);
-        let lanes = self.members.get(&node).map_or(1, |m| usize::from(m.lanes));
+        let lanes = self.members.get(node).map_or(1, |m| usize::from(m.lanes));
         let others = (self.core + lanes..self.cores).step_by(lanes);
         self.msgs.extend(others.map(|core| (core, PeersMsg::CopyLink(node, link))));
     }

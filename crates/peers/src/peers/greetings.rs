@@ -38,6 +38,7 @@ impl Peers {
         let serial = self.greetings;
         let greeting = Box::new(Greeting { link, bytes, serial, offered: None, moves: None });
         let at = self.conns.insert(Conn::new(id, layer, addr, Purpose::Greeting(greeting), now));
+        self.strangers.insert(at);
         if let Some(out) = self.unknown.enter(serial, addr.ip(), ADDRESS_GREETINGS_MAX) {
             self.evict(rt, out);
         }
@@ -47,7 +48,7 @@ impl Peers {
     /// Somebody makes room.
     fn evict(&mut self, rt: &Rt, serial: u64) {
         self.stats.evicted_connections += 1;
-        if let Some(at) = self.conns.iter().find(|(_, c)| c.serial() == Some(serial)).map(|(at, _)| at) {
+        if let Some(at) = self.strangers.iter().copied().find(|at| self.conns[*at].serial() == Some(serial)) {
             self.drop_conn(rt, at);
         }
     }
@@ -114,6 +115,7 @@ impl Peers {
         }
         let Purpose::Greeting(greeting) = self.repurpose(at, Purpose::Nothing) else { unreachable!("it has greeted") };
         let Conn { socket, addr, .. } = self.conns.remove(at);
+        self.strangers.remove(&at);
         let (conn, layer) = socket.detach(rt);
         self.msgs.push_back((lane, PeersMsg::Accepted(Box::new(Moving { conn, layer, addr, bytes: greeting.bytes }))));
     }
@@ -122,6 +124,7 @@ impl Peers {
         let Purpose::Greeting(greeting) = self.repurpose(at, Purpose::Nothing) else { unreachable!("it has greeted") };
         let mut link = greeting.link;
         let removed = self.view.desired.nodes.iter().any(|n| n.node == hello.from && n.removed);
+        self.touch(hello.from, hello.class);
         let admitted = match line(&mut self.members, &mut self.control, hello.from, hello.class).filter(|_| !self.draining) {
             Some(line) => line.peer.admit(link, &hello, session, Standing::Member, rt.now()).map(drop),
             None => {
@@ -136,17 +139,17 @@ impl Peers {
         };
         match admitted {
             Ok(()) => {
-                self.conns[at].purpose = Purpose::Member(hello.from, hello.class);
+                self.repurpose(at, Purpose::Member(hello.from, hello.class));
                 self.take_conn(rt, hello.from, hello.class, at);
             }
-            Err(link) => self.conns[at].purpose = Purpose::Over(link),
+            Err(link) => drop(self.repurpose(at, Purpose::Over(link))),
         }
     }
 
     fn refuse(&mut self, at: usize, reason: RefusalReason) {
         let Purpose::Greeting(mut greeting) = self.repurpose(at, Purpose::Nothing) else { unreachable!("it has greeted") };
         greeting.link.refuse(Refusal { reason, detail: 0 });
-        self.conns[at].purpose = Purpose::Over(Box::new(greeting.link));
+        self.repurpose(at, Purpose::Over(Box::new(greeting.link)));
     }
 
     /// What a connection is for from now on; what it was for.
@@ -155,6 +158,10 @@ impl Peers {
         if let Some(serial) = conn.serial() {
             self.unknown.leave(serial);
         }
+        match purpose {
+            Purpose::Member(..) => self.strangers.remove(&at),
+            _ => self.strangers.insert(at),
+        };
         core::mem::replace(&mut conn.purpose, purpose)
     }
 

@@ -19,16 +19,16 @@ impl Peers {
         }
     }
 
-    /// Something has happened on a control link.
-    fn stir(&mut self, at: usize) {
-        if let (Purpose::Member(_, LinkClass::Control), Some(control)) = (&self.conns[at].purpose, &mut self.control) {
-            control.stir();
+    /// Something has happened on the connection of a link.
+    fn touch_of(&mut self, at: usize) {
+        if let Purpose::Member(node, class) = self.conns[at].purpose {
+            self.touch(node, class);
         }
     }
 
     pub(super) fn on_received(&mut self, rt: &Rt, at: usize, result: Result<usize, NetError>, buf: Buf) {
         let now = rt.now();
-        self.stir(at);
+        self.touch_of(at);
         let conn = &mut self.conns[at];
         let landed = conn.socket.received().is_some();
         let n = match result {
@@ -146,7 +146,7 @@ impl Peers {
     }
 
     pub(super) fn on_sent(&mut self, rt: &Rt, at: usize, result: Result<(), NetError>, list: SendList) {
-        self.stir(at);
+        self.touch_of(at);
         let Peers { conns, members, control, .. } = self;
         let Conn { socket, purpose, .. } = &mut conns[at];
         let list = socket.sent(list);
@@ -202,10 +202,16 @@ impl Peers {
         if self.conns[at].serial().is_some() {
             self.repurpose(at, Purpose::Nothing);
         }
+        match (&self.conns[at].purpose, &mut self.control) {
+            (Purpose::Member(node, LinkClass::Foreground), _) => _ = self.members.touch(*node),
+            (Purpose::Member(_, LinkClass::Control), Some(control)) => control.sends = true,
+            _ => {}
+        }
         let conn = &mut self.conns[at];
         conn.socket.close(rt);
         if conn.is_gone() {
             let conn = self.conns.remove(at);
+            self.strangers.remove(&at);
             if let Purpose::Member(node, class) = conn.purpose
                 && let Some(line) = line(&mut self.members, &mut self.control, node, class)
                 && line.conn == Some(at)
@@ -225,13 +231,12 @@ impl Peers {
     /// Links that are open.
     #[cfg(test)]
     pub(crate) fn links_open(&mut self) -> usize {
-        self.members.values_mut().filter_map(|m| m.is_open().then_some(())).count()
+        self.members.iter().filter(|m| m.is_open()).count()
     }
 
     /// All links end, and whoever comes: what protects them is another thing now.
     pub(super) fn end_all(&mut self, rt: &Rt) {
-        let nodes: Vec<NodeId> = self.members.keys().copied().collect();
-        nodes.into_iter().for_each(|node| self.forget(rt, node));
+        self.members.nodes().into_iter().for_each(|node| self.forget(rt, node));
         let left: Vec<usize> = self.conns.iter().filter(|(_, c)| !c.socket.is_closed()).map(|(at, _)| at).collect();
         left.into_iter().for_each(|at| self.drop_conn(rt, at));
     }
@@ -239,21 +244,31 @@ impl Peers {
     /// Sends what there is, and lets connections go that have nothing left to say.
     pub(super) fn flush(&mut self, rt: &Rt) {
         let now = rt.now();
-        for member in self.members.values_mut() {
-            if let Some(stamp) = member.line.link().and_then(|link| link.stamp()) {
-                member.stamps.hear(now, stamp);
-            }
-        }
-        let control = self.control.iter_mut().flat_map(|control| control.lines());
-        for line in self.members.values_mut().map(|m| &mut m.line).chain(control) {
-            let unheard = line.conn.is_none_or(|at| self.conns[at].socket.is_closed());
-            let Some(link) = line.link().filter(|link| unheard && link.is_closed()) else { continue };
+        let mut sending = core::mem::take(&mut self.sending);
+        sending.extend(&self.strangers);
+        let conns = &self.conns;
+        let mut take = |line: &mut Line| {
+            sending.extend(line.conn);
+            let unheard = line.conn.is_none_or(|at| conns[at].socket.is_closed());
+            let Some(link) = line.link().filter(|link| unheard && link.is_closed()) else { return };
             while let Some(list) = link.take_output() {
                 link.sent(list);
             }
+        };
+        self.members.for_each_to_send(|member| {
+            if let Some(stamp) = member.line.link().and_then(|link| link.stamp()) {
+                member.stamps.hear(now, stamp);
+            }
+            take(&mut member.line);
+        });
+        if let Some(control) = self.control.as_mut().filter(|control| control.sends) {
+            control.sends = false;
+            control.lines().for_each(take);
         }
+        sending.sort_unstable();
         let (mut over, mut unfinished) = (Vec::new(), Vec::new());
-        for (at, conn) in &mut self.conns {
+        for at in sending.drain(..) {
+            let conn = &mut self.conns[at];
             let Conn { socket, purpose, addr } = conn;
             let cookie = (at as u64) << KIND_BITS | SEND;
             let is_over = match purpose {
@@ -292,6 +307,7 @@ impl Peers {
                 over.push(at);
             }
         }
+        self.sending = sending;
         over.into_iter().for_each(|at| self.drop_conn(rt, at));
         for (offered, addr) in unfinished {
             let node = offered.zip(self.own).and_then(|(pair, own)| pair.peer_of(own.node));
@@ -302,7 +318,7 @@ impl Peers {
 
 /// The link of a node and class, if this is its connection.
 fn link_on<'a>(
-    members: &'a mut BTreeMap<NodeId, Member>,
+    members: &'a mut Members,
     control: &'a mut Option<Box<ControlLinks>>,
     (node, class): (NodeId, LinkClass),
     at: usize,
