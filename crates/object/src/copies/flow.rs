@@ -474,13 +474,8 @@ impl<S: Blocks> Lanes<S> {
         if open > missing {
             return;
         }
-        let refused: SmallVec<[(ComponentId, WaitState); 3]> = change
-            .waits
-            .iter()
-            .filter(|w| !matches!(w.state, WaitState::Sent | WaitState::Has))
-            .map(|w| (w.copy.component, w.state))
-            .collect();
-        if refused.is_empty() {
+        let has_all = change.waits.iter().all(|w| matches!(w.state, WaitState::Sent | WaitState::Has));
+        if has_all {
             let heard = copies.volumes.get(&volume).is_some_and(|v| v.is_heard(mirror));
             let heard = heard || hooks::seeded(SeededFault::AnsweredBeforeEpochHeard);
             match is_range {
@@ -492,24 +487,22 @@ impl<S: Blocks> Lanes<S> {
             return;
         }
         if let Some(is_range) = is_range {
-            refused.iter().for_each(|(component, _)| copies.fails(volume, *component));
+            for component in change.refused_by() {
+                copies.fails(volume, component);
+            }
             // Others are to leave before anything of an agreement ends.
             return if is_range {
                 self.run_copied_ended(rt, id, false)
             };
         }
-        let no_space = refused.iter().any(|(_, state)| *state == WaitState::NoSpace);
-        let failed = refused.iter().find_map(|(_, state)| if let WaitState::Failed(error) = *state { Some(error) } else { None });
-        if has > 0 || failed.is_some() && refused.len() > 1 {
-            // Whoever has not got it has to leave first; as long as there are others, that is not the host's error.
-            let leaves = |state| has > 0 || matches!(state, WaitState::Failed(_));
-            for (component, _) in refused.iter().filter(|(_, state)| leaves(*state)) {
-                copies.fails(volume, *component);
-            }
-            return;
+        // As long as there are others, it is not the host's error.
+        let (leave, error) = (change.leave_first(), change.error());
+        if leave.is_empty() {
+            return self.finish_copied(rt, id, Err(error), None);
         }
-        let error = if no_space { IoError::NoSpace } else { failed.unwrap_or(IoError::Failed) };
-        self.finish_copied(rt, id, Err(error), None);
+        for component in leave {
+            copies.fails(volume, component);
+        }
     }
     /// A part has ended, where the volume lies.
     pub(super) fn finish_copied(&mut self, rt: &Rt, id: u32, result: Result<(), IoError>, data: Option<Data>) {
@@ -662,6 +655,32 @@ impl Copies {
         if !self.events.iter().any(|(v, event)| *v == volume && matches!(event, Event::CopyFails(c) if *c == component)) {
             self.says(volume, Event::CopyFails(component));
         }
+    }
+}
+
+impl Changing {
+    /// Those that said that they have not got it.
+    fn refused_by(&self) -> SmallVec<[ComponentId; 3]> {
+        self.waits.iter().filter(|w| !matches!(w.state, WaitState::Sent | WaitState::Has)).map(|w| w.copy.component).collect()
+    }
+    /// Of a change that not all have: those that have to leave before it ends.
+    fn leave_first(&self) -> SmallVec<[ComponentId; 3]> {
+        let (in_sync, resyncing): (SmallVec<[&Wait; 3]>, SmallVec<[&Wait; 3]>) = self.waits.iter().partition(|w| !w.resync);
+        if in_sync.iter().any(|w| w.state == WaitState::Has) {
+            return self.refused_by();
+        }
+        // It has not happened. Who may have it all the same leaves, and gets those blocks anew when it comes back; but the last copy in sync stays.
+        let fails = |w: &&&Wait| matches!(w.state, WaitState::Failed(_));
+        let alone = in_sync.len() < 2;
+        let failed = in_sync.iter().filter(|w| fails(w) && !alone);
+        let may_have_it = resyncing.iter().filter(|w| fails(w) || w.state == WaitState::Has);
+        failed.chain(may_have_it).map(|w| w.copy.component).collect()
+    }
+    /// What the host hears when it has not happened.
+    fn error(&self) -> IoError {
+        let failed = self.waits.iter().find_map(|w| if let WaitState::Failed(error) = w.state { Some(error) } else { None });
+        let no_space = self.waits.iter().any(|w| w.state == WaitState::NoSpace);
+        if no_space { IoError::NoSpace } else { failed.unwrap_or(IoError::Failed) }
     }
 }
 

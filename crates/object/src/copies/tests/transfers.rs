@@ -400,6 +400,31 @@ fn a_range_for_a_copy_that_fails_or_is_out_is_not_copied() {
     });
 }
 
+#[test]
+fn a_change_that_only_copies_under_resync_have_is_the_hosts_error_once_these_have_left() {
+    in_world(async |rt| {
+        let mut rig = resyncing(rt).await;
+        for n in [0, 1] {
+            rig.disk(n).full = true;
+        }
+        rig.submit(1, write(3, 7));
+        assert!(rig.turns(100).await.is_empty(), "a copy has it");
+        assert!(matches!(rig.events()[..], [Event::CopyFails(c)] if c == component(2)), "the others are to stay");
+        rig.command(&term(6, 5, &[0, 1], None));
+        rig.command(&answer(6));
+        let done = rig.turns(100).await;
+        assert!(matches!(done[..], [IoDone { result: Err(IoError::NoSpace), .. }]), "{done:?}");
+        assert!(rig.nodes[0].is_idle());
+        // What is full, too, has nothing of it.
+        let mut rig = resyncing(rt).await;
+        for n in [0, 1, 2] {
+            rig.disk(n).full = true;
+        }
+        assert_eq!(rig.answer(write(3, 7)).await.result, Err(IoError::NoSpace));
+        assert!(rig.events().is_empty());
+    });
+}
+
 fn a_source_is_read_when_it_has_accepted_the_epoch() {
     in_world(async |rt| {
         let mut rig = resyncing(rt).await;
