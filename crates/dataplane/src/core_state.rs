@@ -11,7 +11,7 @@ use object::{DataVec, GroupRoute, GroupSlot, IoError, Limits, TermCores, VolumeL
 use rt::Rt;
 use rt::sync::OneSender;
 use slab::Slab;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use store::{Group, Settings, Shard};
 
@@ -60,6 +60,8 @@ pub(crate) struct Core<F: FrontEnd> {
     pub(crate) own: Slab<OneSender<Result<DataVec, IoError>>>,
     /// Volumes that are copied to another place, on core 0.
     pub(crate) fills: BTreeMap<VolumeId, Filler>,
+    /// Volumes for which a task copies; one whose fill is over may have one for a while.
+    pub(crate) copying: BTreeSet<VolumeId>,
     /// What goes to other cores with the next turn.
     pub(crate) out: VecDeque<(usize, CoreMsg<F>)>,
     /// What the control plane had no room to hear.
@@ -79,6 +81,7 @@ impl<F: FrontEnd> Core<F> {
             calls: Slab::new(),
             own: Slab::new(),
             fills: BTreeMap::new(),
+            copying: BTreeSet::new(),
             out: VecDeque::new(),
             link_change: None,
             stop: false,

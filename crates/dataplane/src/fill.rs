@@ -11,7 +11,7 @@
 //!
 //! Owns: [`Filler`], one for each volume that is copied; requests of the node's own that copy.
 //! Invariants: a volume that is held is released, whatever comes of what it was held for; nothing is written to the other place in another term of
-//! either owner than the fill began in; what cannot be read is uncorrectable in the other place.
+//! either owner than the fill began in; one task copies for a volume; what cannot be read is uncorrectable in the other place.
 //! Never: decides by which place the volume goes.
 
 use crate::{
@@ -114,6 +114,10 @@ impl<F: FrontEnd> CoreController<F> {
             }
             return state;
         }
+        if core.copying.contains(&from) {
+            // Its orders would be taken for those of this one.
+            return FillState::Copying(0);
+        }
         let served = |core: &Core<F>, volume| {
             let at = core.ledger.volumes.get(&volume).copied()?;
             Some((at, core.router.layout(at).cloned().filter(|layout| !layout.mirrors.is_empty())?))
@@ -127,6 +131,7 @@ impl<F: FrontEnd> CoreController<F> {
         let fill = Fill { from: source.lanes, from_term: source.ownership.term, to: other, to_term: target.ownership.term };
         let state = FillState::Copying(0);
         core.fills.insert(from, Filler { to, at, fill, bytes: source.bytes, pace, state });
+        core.copying.insert(from);
         let this = self.clone();
         self.rt.spawn(async move {
             let state = match this.copy_all(from, fill).await {
@@ -134,6 +139,7 @@ impl<F: FrontEnd> CoreController<F> {
                 Err(error) => FillState::Over(error),
             };
             this.with_filler(from, fill, |filler| filler.state = state);
+            this.core.borrow_mut().copying.remove(&from);
         });
         state
     }
@@ -350,7 +356,7 @@ impl<F: FrontEnd> CoreController<F> {
         let over = match self.hold(at).await {
             false => None,
             true => match self.order_fill(fill.from, FillOrder::Ask).await {
-                Ok(_) if self.is_of_terms(at, fill) => return true,
+                Ok(_) if self.is_of_terms(at, fill) && self.with_filler(from, fill, |_| ()).is_some() => return true,
                 Ok(_) => Some(IoError::NotOwner),
                 Err(error) => Some(error),
             },

@@ -745,6 +745,30 @@ fn a_volume_whose_other_place_goes_is_used_as_before_and_copied_anew() {
     lab.holds(other, 9);
 }
 
+/// Whoever copied for the one that was given up does not copy for the next.
+#[test]
+fn a_fill_that_is_given_up_and_begun_again_at_once_misses_nothing() {
+    let mut lab = Lab::new(41, 2);
+    (0..2).for_each(|n| drop(lab.open(n)));
+    let volume = lab.volume(1, &[0]);
+    let other = lab.volume(2, &[1]);
+    let mut writers = Writers::new();
+    let mut looks = 0;
+    while lab.must(|o| o.fill(volume, other, ResyncPace::High)) != FillState::Whole {
+        writers.submit(&mut lab, volume);
+        lab.world.run_for(Duration::from_micros(50));
+        writers.take(&lab);
+        looks += 1;
+        if looks % 7 == 0 && looks < 700 {
+            lab.must(|o| o.end_fill(volume));
+        }
+    }
+    assert!(looks > 700 && lab.must(|o| o.hold_filled(volume)));
+    lab.world.run_for(Duration::from_secs(1));
+    writers.take(&lab);
+    writers.check(&mut lab, other);
+}
+
 /// Blocks that cannot be read do not keep their volume from its other place, and do not become readable there.
 #[test]
 fn what_cannot_be_read_is_uncorrectable_in_the_other_place() {
