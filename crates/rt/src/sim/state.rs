@@ -119,7 +119,8 @@ pub(crate) struct WorldState {
     number: u64,
     pub(crate) rng: Rng,
     trace: u64,
-    pub(crate) events: BTreeMap<(u64, u64), Scheduled>,
+    /// Boxed: what is moved when one comes or goes is its neighbours.
+    pub(crate) events: BTreeMap<(u64, u64), Box<Scheduled>>,
     /// When each timer is due, by its number.
     pub(super) timers: BTreeMap<u64, u64>,
     pub(crate) disks: Vec<Disk>,
@@ -168,7 +169,7 @@ impl WorldState {
 
     pub(crate) fn schedule(&mut self, at: u64, place: Place, what: What) -> u64 {
         let number = self.number();
-        self.events.insert((at.max(self.now), number), Scheduled { place, what });
+        self.events.insert((at.max(self.now), number), Box::new(Scheduled { place, what }));
         number
     }
 

@@ -11,7 +11,8 @@ impl WorldState {
     /// Lets the next event happen, unless it is after `limit`: which core is to run because of it.
     pub(crate) fn step(&mut self, limit: u64) -> Option<Option<Place>> {
         let entry = self.events.first_entry().filter(|e| e.key().0 <= limit)?;
-        let ((at, number), Scheduled { place, what }) = entry.remove_entry();
+        let ((at, number), event) = entry.remove_entry();
+        let Scheduled { place, what } = *event;
         self.now = at;
         self.note(at);
         self.note(number ^ (place.host as u64) << 48 ^ (place.core as u64) << 40);
