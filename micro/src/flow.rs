@@ -7,7 +7,9 @@ use base::unit::BLOCK_BYTES;
 use base::{ClusterId, ComponentId, Duration, GroupId, NodeId, ObjectId, VolumeId};
 use cluster::record::{DeviceRecord, GroupRecord, ObjectRecord, PolicyRecord, Stage, VolumeRecord};
 use cluster::{DeviceInventory, GroupInventory, Inventory, NodeInventory, Policy};
-use dataplane::{CommandSender, Completion, CoreSeed, DataPlaneError, Desired, Device, Settings, component_spec, core_seeds};
+use dataplane::{
+    CommandSender, Completion, CoreSeed, DataPlaneError, DataPlaneEvent, Desired, Device, Settings, component_spec, core_seeds,
+};
 use directory::modelled::{Faults, Modelled};
 use directory::{ModelledNode, NodeDevices, Transaction};
 use format::nvme_tcp::Digests;
@@ -23,6 +25,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 const VOLUME_BYTES: u64 = 16 << 20;
 const VOLUME_BLOCKS: u64 = VOLUME_BYTES / BLOCK_BYTES as u64;
@@ -193,6 +196,8 @@ struct Lab {
     world: World,
     host: HostId,
     commands: CommandSender<Fronts>,
+    /// What the control plane would hear.
+    events: Receiver<DataPlaneEvent>,
     play: Rc<RefCell<Play>>,
     /// The cache device, then that for capacity.
     devices: [Device; 2],
@@ -203,7 +208,7 @@ struct Lab {
 impl Lab {
     fn new(cores: usize, log_bytes: u64, settings: Settings) -> Lab {
         let mut world = World::new(1);
-        let (commands, _events, made) = core_seeds(cores, settings, (shared_parts(), Arc::new(())));
+        let (commands, events, made) = core_seeds(cores, settings, (shared_parts(), Arc::new(())));
         let seeds: RefCell<Vec<Option<CoreSeed<Fronts>>>> = RefCell::new(made.into_iter().map(Some).collect());
         let play: Rc<RefCell<Play>> = Rc::default();
         let shared = Rc::clone(&play);
@@ -216,7 +221,7 @@ impl Lab {
             seed.start_with(&rt, Pair::new(production, InProcess(Some(Front(Rc::clone(&shared))))))
         });
         let devices = [Device::memory(log_bytes).expect("memory for it"), Device::memory(CAPACITY_BYTES).expect("memory for it")];
-        let mut lab = Lab { cores, world, host, commands, play, devices, desired: Desired::default() };
+        let mut lab = Lab { cores, world, host, commands, events, play, devices, desired: Desired::default() };
         lab.serve().expect("a volume is served");
         lab
     }
@@ -286,6 +291,7 @@ impl Lab {
         let figures = self.command(|o| o.stats()).expect("a host that runs");
         let ((_, peers), _) = &figures.cores[0].front;
         assert_eq!(peers.links_opened - peers.links_closed, others as u64, "all links are open");
+        self.events.try_iter().for_each(drop);
     }
 
     /// Has so many commands done.

@@ -569,7 +569,6 @@ impl Peers {
 
     fn connected(&mut self, rt: &Rt, (node, class): (NodeId, LinkClass), result: Result<rt::ConnId, NetError>) {
         let (now, chance) = (rt.now(), rt.random_u64() as u32);
-        self.control.iter_mut().for_each(|control| control.stir());
         self.touch(node, class);
         let Some(line) = line(&mut self.members, &mut self.control, node, class) else {
             if let Ok(id) = result {
@@ -606,9 +605,10 @@ impl Peers {
 
     /// The connection of a node's link is this one now.
     fn take_conn(&mut self, rt: &Rt, node: NodeId, class: LinkClass, at: usize) {
-        self.control.iter_mut().for_each(|control| control.stir());
         self.touch(node, class);
-        if let Some(member) = self.members.touched(node).filter(|_| class == LinkClass::Foreground) {
+        if class == LinkClass::Foreground
+            && let Some(member) = self.members.touched(node)
+        {
             member.stamps.clear();
         }
         let line = line(&mut self.members, &mut self.control, node, class).expect("a member");
