@@ -109,7 +109,7 @@ pub struct Peers {
     control: Option<Box<ControlLinks>>,
     conns: Slab<Conn>,
     /// Those of them that are not the connection of a link.
-    strangers: BTreeSet<usize>,
+    unlinked: BTreeSet<usize>,
     /// Those that a turn sends on.
     sending: Vec<usize>,
     dials: Slab<(NodeId, LinkClass)>,
@@ -156,7 +156,7 @@ impl Peers {
             members: Members::default(),
             control: None,
             conns: Slab::new(),
-            strangers: BTreeSet::new(),
+            unlinked: BTreeSet::new(),
             sending: Vec::new(),
             dials: Slab::new(),
             listener: None,
@@ -688,7 +688,7 @@ impl Peers {
     }
 
     fn arm(&mut self, rt: &Rt) {
-        let greetings = self.strangers.iter().filter_map(|at| match &self.conns[*at].purpose {
+        let greetings = self.unlinked.iter().filter_map(|at| match &self.conns[*at].purpose {
             Purpose::Greeting(greeting) => greeting.link.deadline(),
             _ => None,
         });

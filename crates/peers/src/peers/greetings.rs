@@ -38,7 +38,7 @@ impl Peers {
         let serial = self.greetings;
         let greeting = Box::new(Greeting { link, bytes, serial, offered: None, moves: None });
         let at = self.conns.insert(Conn::new(id, layer, addr, Purpose::Greeting(greeting), now));
-        self.strangers.insert(at);
+        self.unlinked.insert(at);
         if let Some(out) = self.unknown.enter(serial, addr.ip(), ADDRESS_GREETINGS_MAX) {
             self.evict(rt, out);
         }
@@ -48,7 +48,7 @@ impl Peers {
     /// Somebody makes room.
     fn evict(&mut self, rt: &Rt, serial: u64) {
         self.stats.evicted_connections += 1;
-        if let Some(at) = self.strangers.iter().copied().find(|at| self.conns[*at].serial() == Some(serial)) {
+        if let Some(at) = self.unlinked.iter().copied().find(|at| self.conns[*at].serial() == Some(serial)) {
             self.drop_conn(rt, at);
         }
     }
@@ -115,7 +115,7 @@ impl Peers {
         }
         let Purpose::Greeting(greeting) = self.repurpose(at, Purpose::Nothing) else { unreachable!("it has greeted") };
         let Conn { socket, addr, .. } = self.conns.remove(at);
-        self.strangers.remove(&at);
+        self.unlinked.remove(&at);
         let (conn, layer) = socket.detach(rt);
         self.msgs.push_back((lane, PeersMsg::Accepted(Box::new(Moving { conn, layer, addr, bytes: greeting.bytes }))));
     }
@@ -159,8 +159,8 @@ impl Peers {
             self.unknown.leave(serial);
         }
         match purpose {
-            Purpose::Member(..) => self.strangers.remove(&at),
-            _ => self.strangers.insert(at),
+            Purpose::Member(..) => self.unlinked.remove(&at),
+            _ => self.unlinked.insert(at),
         };
         core::mem::replace(&mut conn.purpose, purpose)
     }

@@ -211,7 +211,7 @@ impl Peers {
         conn.socket.close(rt);
         if conn.is_gone() {
             let conn = self.conns.remove(at);
-            self.strangers.remove(&at);
+            self.unlinked.remove(&at);
             if let Purpose::Member(node, class) = conn.purpose
                 && let Some(line) = line(&mut self.members, &mut self.control, node, class)
                 && line.conn == Some(at)
@@ -245,7 +245,7 @@ impl Peers {
     pub(super) fn flush(&mut self, rt: &Rt) {
         let now = rt.now();
         let mut sending = core::mem::take(&mut self.sending);
-        sending.extend(&self.strangers);
+        sending.extend(&self.unlinked);
         let conns = &self.conns;
         let mut take = |line: &mut Line| {
             sending.extend(line.conn);
