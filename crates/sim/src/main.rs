@@ -38,7 +38,7 @@ struct Args {
 const EXAMPLES: &str = "Examples:
   basalt-sim run                        400 seeds and the old failing ones
   basalt-sim run --seeds 0..50000       as many as you like
-  basalt-sim run --nodes                worlds of 2 to 5 nodes
+  basalt-sim run --nodes                worlds of 2 to 7 nodes
   basalt-sim soak --minutes 60          new seeds on all cores for an hour
   basalt-sim replay 4711 --trace        one seed, with everything that happened
   basalt-sim minimise 4711              what does the failure need?

@@ -14,6 +14,9 @@ use std::time::Duration;
 /// Clocks run faster or slower than the world's by so many thousandths at most: two of them differ by a tenth.
 const CLOCK_PERMILLE_MAX: u64 = 47;
 
+/// So long it takes until another node owns what a dead one did.
+const TAKEOVER_NS: u64 = 2_500_000_000;
+
 /// What a seed means.
 pub(super) fn draw(seed: u64) -> NodesPlan {
     let rng = &mut Rng::new(seed ^ 0x0000_0DE5_5EED);
@@ -33,6 +36,7 @@ pub(super) fn draw(seed: u64) -> NodesPlan {
     mirrors(&mut Rng::new(seed ^ 0x0312_2025), &mut plan);
     directory(&mut Rng::new(seed ^ 0xD14E_C704), &mut plan);
     layouts(&mut Rng::new(seed ^ 0x1A10_0275), &mut plan);
+    takeovers(&mut Rng::new(seed ^ 0x7A3E_0FE4), &mut plan);
     plan.events.sort_by_key(|(at, _)| *at);
     plan
 }
@@ -193,6 +197,43 @@ fn layouts(rng: &mut Rng, plan: &mut NodesPlan) {
         let mirrors = (!rng.one_in(8)).then(|| 1 + rng.below(4) as usize);
         plan.events.push((rng.below(plan.end_ns * 3 / 4), NodeEvent::Layout { node, volume, mirrors }));
     }
+}
+
+/// In two plans of three every volume has copies on several nodes, of up to seven, and whoever may own it dies, stands still, does not reach the
+/// directory or hands it over, again and again.
+fn takeovers(rng: &mut Rng, plan: &mut NodesPlan) {
+    if rng.one_in(3) {
+        return;
+    }
+    for _ in 0..rng.below(3) {
+        plan.nodes.push(node(rng));
+    }
+    let nodes = plan.nodes.len();
+    for (owner, others) in plan.owners.iter().zip(&mut plan.mirrored) {
+        let from = rng.below(nodes as u64) as usize;
+        let more = (0..nodes).map(|n| (from + n) % nodes).find(|n| n != owner && !others.contains(n));
+        others.extend(more.filter(|_| others.is_empty() || rng.one_in(4)));
+    }
+    let times = 3 + rng.below(5);
+    for n in 0..times {
+        let at = n * TAKEOVER_NS + rng.below(TAKEOVER_NS);
+        let volume = rng.below(plan.owners.len() as u64) as usize;
+        let copies = plan.copies(volume);
+        let one = |rng: &mut Rng| copies[rng.below(copies.len() as u64) as usize];
+        let (node, to) = (one(rng), one(rng));
+        let for_ns = 700_000_000 + rng.below(3_000_000_000);
+        let event = match rng.below(8) {
+            0..4 => NodeEvent::Restart { node, power: rng.one_in(2), for_ns },
+            4 => NodeEvent::Pause { node, core: None, for_ns },
+            5 => NodeEvent::Unreached { node, through: if rng.one_in(2) { Through::Requests } else { Through::Nothing }, for_ns },
+            _ => NodeEvent::Prefer { node, volume, owner: Some(to) },
+        };
+        plan.events.push((at, event));
+        let at = at + rng.below(TAKEOVER_NS);
+        plan.events.push((at, NodeEvent::Prefer { node: to, volume, owner: Some(one(rng)) }));
+    }
+    plan.end_ns = plan.end_ns.max(times * TAKEOVER_NS);
+    plan.portions = plan.portions.max(100);
 }
 
 /// Nodes with copies stand still so long that others take over what they own, while all hosts use few blocks: who wakes knows nothing of that.
