@@ -73,7 +73,7 @@ impl Members {
     /// The member, made if it is new; touched.
     pub fn or_insert_with(&mut self, node: NodeId, new: impl FnOnce() -> Member) -> &mut Member {
         self.by_node.entry(node).or_insert_with(new);
-        self.touch(node).expect("there since a line")
+        self.touch(node).expect("inserted above")
     }
     pub fn remove(&mut self, node: NodeId) -> Option<Member> {
         let member = self.by_node.remove(&node)?;

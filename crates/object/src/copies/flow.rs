@@ -474,8 +474,7 @@ impl<S: Blocks> Lanes<S> {
         if open > missing {
             return;
         }
-        let has_all = change.waits.iter().all(|w| matches!(w.state, WaitState::Sent | WaitState::Has));
-        if has_all {
+        if !change.waits.iter().any(Wait::is_refused) {
             let heard = copies.volumes.get(&volume).is_some_and(|v| v.is_heard(mirror));
             let heard = heard || hooks::seeded(SeededFault::AnsweredBeforeEpochHeard);
             match is_range {
@@ -658,10 +657,20 @@ impl Copies {
     }
 }
 
+impl Wait {
+    /// The copy has said that it has not got it.
+    fn is_refused(&self) -> bool {
+        !matches!(self.state, WaitState::Sent | WaitState::Has)
+    }
+    fn has_failed(&self) -> bool {
+        matches!(self.state, WaitState::Failed(_))
+    }
+}
+
 impl Changing {
     /// Those that said that they have not got it.
     fn refused_by(&self) -> SmallVec<[ComponentId; 3]> {
-        self.waits.iter().filter(|w| !matches!(w.state, WaitState::Sent | WaitState::Has)).map(|w| w.copy.component).collect()
+        self.waits.iter().filter(|w| w.is_refused()).map(|w| w.copy.component).collect()
     }
     /// Of a change that not all have: those that have to leave before it ends.
     fn leave_first(&self) -> SmallVec<[ComponentId; 3]> {
@@ -670,10 +679,9 @@ impl Changing {
             return self.refused_by();
         }
         // It has not happened. Who may have it all the same leaves, and gets those blocks anew when it comes back; but the last copy in sync stays.
-        let fails = |w: &&&Wait| matches!(w.state, WaitState::Failed(_));
         let alone = in_sync.len() < 2;
-        let failed = in_sync.iter().filter(|w| fails(w) && !alone);
-        let may_have_it = resyncing.iter().filter(|w| fails(w) || w.state == WaitState::Has);
+        let failed = in_sync.iter().filter(|w| w.has_failed() && !alone);
+        let may_have_it = resyncing.iter().filter(|w| w.has_failed() || w.state == WaitState::Has);
         failed.chain(may_have_it).map(|w| w.copy.component).collect()
     }
     /// What the host hears when it has not happened.

@@ -202,6 +202,7 @@ impl Peers {
         if self.conns[at].serial().is_some() {
             self.repurpose(at, Purpose::Nothing);
         }
+        // The link is looked at again; a control link only for what it had to send: its machines hear of the end when its operations come back.
         match (&self.conns[at].purpose, &mut self.control) {
             (Purpose::Member(node, LinkClass::Foreground), _) => _ = self.members.touch(*node),
             (Purpose::Member(_, LinkClass::Control), Some(control)) => control.sends = true,
