@@ -19,6 +19,14 @@ const TAKEOVER_NS: u64 = 2_500_000_000;
 
 /// What a seed means.
 pub(super) fn draw(seed: u64) -> NodesPlan {
+    let mut plan = without_takeovers(seed);
+    takeovers(&mut Rng::new(seed ^ 0x7A3E_0FE4), &mut plan);
+    plan.events.sort_by_key(|(at, _)| *at);
+    plan
+}
+
+/// What it meant before there were [`takeovers`].
+pub(super) fn without_takeovers(seed: u64) -> NodesPlan {
     let rng = &mut Rng::new(seed ^ 0x0000_0DE5_5EED);
     let mut plan = NodesPlan { base: Plan::draw_for_nodes(rng, seed), ..NodesPlan::two(seed) };
     let nodes = 2 + rng.below(4) as usize;
@@ -36,7 +44,6 @@ pub(super) fn draw(seed: u64) -> NodesPlan {
     mirrors(&mut Rng::new(seed ^ 0x0312_2025), &mut plan);
     directory(&mut Rng::new(seed ^ 0xD14E_C704), &mut plan);
     layouts(&mut Rng::new(seed ^ 0x1A10_0275), &mut plan);
-    takeovers(&mut Rng::new(seed ^ 0x7A3E_0FE4), &mut plan);
     plan.events.sort_by_key(|(at, _)| *at);
     plan
 }
