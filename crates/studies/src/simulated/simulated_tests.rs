@@ -176,12 +176,14 @@ fn several_nodes_give_the_same_run_again_and_serve_what_is_not_mirrored() {
         cluster.volumes.failures_to_tolerate = failures;
         let mut engine = Simulated::new(&cluster, 1).unwrap();
         engine.prepare(&random(4096, 1.0, 1), Fill::Random, &mut Silent).unwrap();
+        engine.rest(60).unwrap(); // while destaging goes on, one operation may take as long as all that is measured
         let measured = engine.run(&job(random(16_384, 0.6, 4), 40), &mut Silent).unwrap();
         assert_eq!(measured.total().errors, 0, "{:?}", measured.notes);
         (engine.trace(), measured.reads, measured.writes)
     };
     assert_eq!(run(2), run(2));
-    assert!(run(0).2.operations > 0);
+    let (_, reads, writes) = run(0);
+    assert!(reads.operations > 100 && writes.operations > 100, "{} reads, {} writes", reads.operations, writes.operations);
 }
 
 #[test]
