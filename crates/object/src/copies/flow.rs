@@ -283,6 +283,10 @@ impl<S: Blocks> Lanes<S> {
         let (range, source) = copied.goes_out();
         let (components, serial): (SmallVec<[ComponentId; 3]>, u32) = (waits.iter().map(|w| w.copy.component).collect(), copied.serial);
         copied.stage = CopiedStage::Changing(Box::new(Changing { order, verb, data, waits, range, source }));
+        if components.is_empty() {
+            // The copy that this was for has left: nobody answers.
+            self.settle(rt, id);
+        }
         for component in components {
             self.send_change(rt, id, serial, component);
         }

@@ -15,7 +15,7 @@
 
 use super::event::{Command, CopyRef, LIST_CHUNKS_MAX, Listed, ListedChunk, Progress, RANGES_MAX, RangeCopy};
 use super::rules::{Rule, Rules};
-use base::{Epoch, OwnershipRecord};
+use base::{ComponentId, Epoch, OwnershipRecord};
 use std::collections::VecDeque;
 
 /// Where the list is.
@@ -58,6 +58,8 @@ pub(super) struct Resync {
     /// The epoch in which it was asked to join.
     pub invited: Epoch,
     stage: Stage,
+    /// The source that was asked to accept an epoch, and which.
+    fenced: Option<(ComponentId, Epoch)>,
 }
 
 /// What a step depends on.
@@ -73,7 +75,7 @@ pub(super) struct Now<'a> {
 impl Resync {
     /// It is asked to join in this epoch.
     pub fn invite(copy: CopyRef, invited: Epoch) -> Self {
-        Self { copy, invited, stage: Stage::Invited }
+        Self { copy, invited, stage: Stage::Invited, fenced: None }
     }
     /// Whether it gets changes.
     pub const fn has_joined(&self) -> bool {
@@ -138,35 +140,45 @@ impl Resync {
     /// Asks for the next piece, or sends the next ranges.
     pub fn goes_on(&mut self, now: &Now<'_>, out: &mut Vec<Command>) {
         let Stage::Copying(copying) = &mut self.stage else { return };
-        match copying.list {
-            List::Next(from) if copying.left.is_empty() => copying.ask(now, self.copy, from, out),
+        let from = match copying.list {
+            List::Next(from) if copying.left.is_empty() => Some(from),
             // Of another source; and nobody lists any more in an epoch that is over.
-            List::Asked { from, source, epoch } if source != now.source || epoch != now.record.epoch() => {
-                copying.ask(now, self.copy, from, out);
-            }
-            _ => {}
+            List::Asked { from, source, epoch } if source != now.source || epoch != now.record.epoch() => Some(from),
+            _ => None,
+        };
+        if let Some(from) = from {
+            self.ask(now, from, out);
         }
+        let Stage::Copying(copying) = &mut self.stage else { return };
         while copying.under_way.len() < now.pace.min(RANGES_MAX) {
             let Some(range) = copying.next(now, self.copy, self.invited) else { return };
             copying.under_way.push(range);
             out.push(Command::CopyRange(range));
         }
     }
-    /// Asks again for the piece that was asked for.
+    /// A link is another one: asks again for the piece that was asked for.
     pub fn ask_again(&mut self, now: &Now<'_>, out: &mut Vec<Command>) {
-        let Stage::Copying(copying) = &mut self.stage else { return };
-        if let List::Asked { from, .. } = copying.list {
-            copying.ask(now, self.copy, from, out);
+        self.fenced = None;
+        if let Stage::Copying(Copying { list: List::Asked { from, .. }, .. }) = self.stage {
+            self.ask(now, from, out);
         }
+    }
+    fn ask(&mut self, now: &Now<'_>, from: u64, out: &mut Vec<Command>) {
+        let Stage::Copying(copying) = &mut self.stage else { return };
+        let epoch = now.record.epoch();
+        // It says nothing before it has accepted the epoch. Of several copies elsewhere one that has is enough for everything else: what was sent
+        // to this one may have been lost with its link.
+        let fence = (now.source.component, epoch);
+        if now.source.node != now.record.owner.node && self.fenced.replace(fence) != Some(fence) {
+            let period_start = now.record.ownership.period_start;
+            out.push(Command::Fence { to: now.source, epoch, period_start, resync: false });
+        }
+        copying.list = List::Asked { from, epoch, source: now.source };
+        out.push(Command::List { source: now.source, copy: self.copy, from, epoch });
     }
 }
 
 impl Copying {
-    fn ask(&mut self, now: &Now<'_>, copy: CopyRef, from: u64, out: &mut Vec<Command>) {
-        let epoch = now.record.epoch();
-        self.list = List::Asked { from, epoch, source: now.source };
-        out.push(Command::List { source: now.source, copy, from, epoch });
-    }
     /// The blocks of a chunk that the copy misses. It was in sync up to an epoch.
     fn missing(&self, now: &Now<'_>, synced_to: Epoch, chunk: &ListedChunk) -> u16 {
         let done = chunk.chunk < self.earlier.below;

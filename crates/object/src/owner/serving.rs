@@ -33,7 +33,7 @@ pub(super) struct Service {
     pub leaving: Option<Leaving>,
     /// Commands to drain so far.
     drains: u32,
-    pub resync: Option<Resync>,
+    pub resync: Option<Box<Resync>>,
     /// Copies that are to come back.
     pub returning: BTreeSet<ComponentId>,
     pub paused: bool,
@@ -87,7 +87,7 @@ impl Service {
     /// A copy is asked to join.
     pub fn invites(&mut self, term: &Term, copy: CopyRef, out: &mut Vec<Command>) {
         self.returning.remove(&copy.component);
-        self.resync = Some(Resync::invite(copy, term.record.epoch()));
+        self.resync = Some(Box::new(Resync::invite(copy, term.record.epoch())));
         out.push(term.fence(copy, true));
     }
     /// A copy has answered that was asked to join.

@@ -82,6 +82,15 @@ fn seeds_that_were_wrong_once_are_right() {
     }
 }
 
+/// The same, with owners that fail again and again: a resync whose source had not heard of its epoch, twice; a part of a resync whose copy left
+/// meanwhile, which held up hosts and had no end.
+#[test]
+fn seeds_with_takeovers_that_were_wrong_once_are_right() {
+    for seed in [412909, 418234, 409004] {
+        run(seed, false).unwrap_or_else(|f| panic!("{seed}: {}", f.what));
+    }
+}
+
 /// `NODES_SEEDS=0..500 cargo test -p sim nodes::tests::seeds` plays more.
 #[test]
 fn seeds_are_right() {

@@ -7,7 +7,9 @@ use super::records::{name_of, node_called};
 use super::world::{NodeHost, NodesLab};
 use crate::history::{Failure, Report, caught};
 use crate::workload::Workload;
-use base::{CopyState, Duration, ResyncPace};
+use base::unit::CHUNK_BYTES;
+use base::{BLOCK_BYTES, CopyState, Duration, ResyncPace};
+use cluster::record::ComponentRecord;
 
 /// What the calm part may take, in virtual time.
 const CALM_MAX: Duration = Duration::from_secs(120);
@@ -199,13 +201,25 @@ impl Run<'_, '_> {
         }
         Err(format!("volumes are laid out anew without end: {:?}", self.lab.moves()))
     }
-    /// Copies that have missed changes come back by themselves.
+    /// Whether a node may have no room for all copies that it has: what is on it with what each stripe begins, and what the store takes.
+    fn may_be_full(&self, node: usize) -> bool {
+        let of_volume = |volume: usize| {
+            let stripes = self.lab.object(volume).components().filter(|c| node_called(&c.node) == Some(node)).count() as u64;
+            if stripes > 0 { self.plan.base.volumes[volume].blocks * BLOCK_BYTES as u64 + 4 * CHUNK_BYTES * stripes } else { 0 }
+        };
+        let bytes: u64 = (0..self.plan.owners.len()).map(of_volume).sum();
+        bytes + bytes / 8 + (1 << 20) > self.plan.nodes[node].devices[1].0 << 20
+    }
+    /// Copies that have missed changes come back by themselves, where there is room for them.
     fn all_copies_are_in_sync(&mut self) -> Result<(), String> {
         let volumes: Vec<usize> = self.mirrored().collect();
         for volume in &volumes {
             self.lab.strike(&NodeEvent::Resync { node: 0, volume: *volume, pace: ResyncPace::Normal });
         }
-        let in_sync = |lab: &NodesLab, volume: usize| lab.object(volume).components().all(|c| c.is_used() && c.state == CopyState::Active);
+        let small: Vec<bool> = (0..self.plan.nodes.len()).map(|node| self.may_be_full(node)).collect();
+        let has_room = |c: &ComponentRecord| node_called(&c.node).is_none_or(|node| !small[node]);
+        let is_there = |c: &ComponentRecord| c.is_used() && (c.state == CopyState::Active || !has_room(c));
+        let in_sync = |lab: &NodesLab, volume: usize| lab.object(volume).components().all(is_there);
         // What did not drain in time is handed over later.
         let rests = |lab: &NodesLab, volume: usize| in_sync(lab, volume) && !lab.is_to_be_handed_over(volume);
         if self.runs_until(IN_SYNC_MAX, |lab| volumes.iter().all(|v| rests(lab, *v))) {
@@ -218,8 +232,13 @@ impl Run<'_, '_> {
     }
     /// An owner reads its own copy: so each node with one owns its volumes in turn, and everything is read again.
     fn read_every_copy(&mut self) -> Result<(), String> {
-        let nodes = |volume| self.lab.object(volume).mirrors[0].iter().filter_map(|c| node_called(&c.node)).collect();
-        let volumes: Vec<(usize, Vec<usize>)> = self.mirrored().map(|volume| (volume, nodes(volume))).collect();
+        let nodes = |volume| -> Vec<usize> {
+            let object = self.lab.object(volume);
+            let owns = |node: &String| object.components().all(|c| c.node != *node || c.state == CopyState::Active);
+            object.mirrors[0].iter().filter(|c| owns(&c.node)).filter_map(|c| node_called(&c.node)).collect()
+        };
+        let of_each = self.mirrored().map(|volume| (volume, nodes(volume)));
+        let volumes: Vec<(usize, Vec<usize>)> = of_each.filter(|(_, nodes)| !nodes.is_empty()).collect();
         for turn in 0..volumes.iter().map(|(_, nodes)| nodes.len()).max().unwrap_or(0) {
             self.workload(|w| w.unsteady = true);
             let wanted: Vec<(usize, usize)> = volumes.iter().map(|(volume, nodes)| (*volume, nodes[turn % nodes.len()])).collect();

@@ -401,6 +401,27 @@ fn a_range_for_a_copy_that_fails_or_is_out_is_not_copied() {
 }
 
 #[test]
+fn a_range_ends_when_its_copy_has_left_at_any_moment() {
+    in_world(async |rt| {
+        let mut not_copied = 0;
+        for turns in 0..12 {
+            let mut rig = resyncing(rt).await;
+            rig.command(&Command::CopyRange(range(0x000F, 1)));
+            rig.turns(turns).await;
+            rig.command(&term(6, 5, &[0, 1], None));
+            rig.command(&answer(6));
+            rig.turns(300).await;
+            let events = rig.events();
+            assert!(matches!(events[..], [Event::Copied(_) | Event::NotCopied(_)]), "left after {turns} turns: {events:?}");
+            not_copied += usize::from(matches!(events[..], [Event::NotCopied(_)]));
+            rig.answer(write(2, 9)).await;
+            assert!(rig.nodes[0].is_idle());
+        }
+        assert!(not_copied > 3);
+    });
+}
+
+#[test]
 fn a_change_that_only_copies_under_resync_have_is_the_hosts_error_once_these_have_left() {
     in_world(async |rt| {
         let mut rig = resyncing(rt).await;

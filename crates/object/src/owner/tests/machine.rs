@@ -457,6 +457,30 @@ fn a_piece_is_asked_for_again_when_its_source_has_left() {
 }
 
 #[test]
+fn a_source_elsewhere_hears_the_epoch_though_another_copy_has_and_its_link_was_lost() {
+    let mut at = At::serves(1, &[&[(1, Active), (2, Active), (3, Active)], &[(1, Active), (2, Active), (3, Active)]], &[2, 3]);
+    let out = at.on(Event::CopyFails(part(0, 1)));
+    at.made(&out);
+    let out = at.on(Event::BeginResync(part(0, 1)));
+    let out = at.made(&out);
+    assert!([part(0, 2), part(0, 3)].iter().all(|c| fences(&out).contains(c)), "of the mirror without an own copy all hear it");
+    at.fenced(part(0, 3), 7, &[], Seq::default()); // and the other one's is lost
+    let fenced = Fenced { from: part(0, 1), epoch: Epoch(7), lanes: vec![], resync: Some(Progress::default()) };
+    at.on(Event::Fenced(fenced));
+    let asks = |out: &[Command]| {
+        let list = out.iter().position(|c| matches!(c, Command::List { source, .. } if source.component == part(0, 2)));
+        let fence =
+            out.iter().position(|c| matches!(c, Command::Fence { to, epoch: Epoch(7), resync: false, .. } if to.component == part(0, 2)));
+        fence.is_some() && fence < list
+    };
+    assert!(asks(&at.on(Event::JoinDrained { copy: part(0, 1), invited: Epoch(7) })), "it says nothing before it has accepted the epoch");
+    assert!(!asks(&at.on(Event::Reset(node(3)))));
+    assert!(asks(&at.on(Event::Reset(node(2)))), "on a new link it hears it again");
+    let out = at.on(listed(0, 7, &[], Some(4)));
+    assert!(matches!(out[..], [Command::List { from: 4, .. }]), "once for each link: {out:?}");
+}
+
+#[test]
 fn a_piece_is_asked_for_again_in_another_epoch() {
     let mut at = At::serves(1, &[&[(1, Active), (2, Active), (3, Active)]], &[2, 3]);
     let out = at.on(Event::CopyFails(part(0, 2)));
