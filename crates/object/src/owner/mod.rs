@@ -631,7 +631,8 @@ fn is_reached(node: NodeId, me: NodeId, reach: &BTreeMap<NodeId, Reach>) -> bool
     node == me || reach.get(&node) == Some(&Reach::Up)
 }
 
-/// Copies that an owner does without: of nodes that are silent, and those that fail, as long as another one stays in the mirror.
+/// Copies that an owner does without: of nodes that are silent, and those that fail, as long as another one stays in the mirror. Where all are
+/// reached and all fail, one of them stays: the own one, if there is one.
 fn leave(
     record: &OwnershipRecord,
     me: NodeId,
@@ -641,7 +642,11 @@ fn leave(
 ) -> BTreeSet<ComponentId> {
     let silent = |node: NodeId| node != me && matches!(reach.get(&node), Some(Reach::Late | Reach::Gone));
     let fails = |c: &CopyRecord| (silent(c.node) || failing.contains(&c.component)) && (serving || c.node != me);
-    let stays = |c: &CopyRecord| record.active_of(c.mirror).any(|other| !fails(other));
+    let stays = |c: &CopyRecord| {
+        let all_fail = record.active_of(c.mirror).all(|other| fails(other) && !silent(other.node));
+        let last = record.active_of(c.mirror).min_by_key(|other| other.node != me).filter(|_| all_fail);
+        record.active_of(c.mirror).any(|other| !fails(other)) || last.is_some_and(|last| last.component != c.component)
+    };
     let leaves = |c: &&CopyRecord| c.state.gets_changes() && fails(c) && (c.state == CopyState::Resyncing || stays(c));
     record.copies.iter().filter(leaves).map(|c| c.component).collect()
 }

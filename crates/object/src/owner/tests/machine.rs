@@ -286,6 +286,28 @@ fn a_silent_node_leaves_all_mirrors_in_one_change_and_the_last_active_copy_never
 }
 
 #[test]
+fn when_all_copies_fail_at_once_one_stays_and_the_others_leave() {
+    // Two fail while a change is under way that was asked for before.
+    let mut at = At::serves(1, &[&[(1, Active), (2, Active), (3, Active)]], &[2, 3]);
+    let out = at.on(Event::CopyFails(part(0, 3)));
+    assert_eq!(at.on(Event::CopyFails(part(0, 2))), []);
+    assert_eq!(at.on(Event::CopyFails(part(0, 1))), []);
+    let out = at.made(&out);
+    assert!(change(&out).is_some(), "nothing would go on");
+    at.made(&out);
+    assert_eq!([1, 2, 3].map(|n| at.state(part(0, n)).0), [Active, Absent, Absent], "the own copy is the one that stays");
+    // One whose node is silent may be well.
+    let mut at = At::serves(1, &[&[(1, Active), (2, Active), (3, Active)]], &[2, 3]);
+    let out = at.on(Event::CopyFails(part(0, 3)));
+    at.on(Event::Node { node: node(2), reach: Reach::Late });
+    at.on(Event::CopyFails(part(0, 1)));
+    assert_eq!(change(&at.made(&out)), None);
+    let out = at.on(Event::Node { node: node(2), reach: Reach::Up });
+    at.made(&out);
+    assert_eq!([1, 2, 3].map(|n| at.state(part(0, n)).0), [Absent, Active, Absent]);
+}
+
+#[test]
 fn a_period_starts_with_the_first_copy_that_leaves() {
     let mut at = At::serves(1, &[&[(1, Active), (2, Active), (3, Active)]], &[2, 3]);
     let out = at.on(Event::CopyFails(part(0, 2)));
