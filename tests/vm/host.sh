@@ -178,6 +178,17 @@ do_daemon_stop() { # [NODE]: SIGTERM; the daemon has to end by itself with 0
 }
 do_daemon_signal() { kill "-$2" "${DAEMONS[$1]}"; } # NODE SIGNAL
 do_etcd_signal() { kill "-$2" "$(etcd_of "$1")"; } # NODE SIGNAL: to the member of etcd that its daemon runs
+do_etcd_lead() { # NODE: its member of etcd leads from now on
+  local all f ends; all=$(find "$DIR" -name etcd.json); f=$(find "$(node_dir "$1")/data" -name etcd.json)
+  ends=$(for one in $all; do jq -r '."advertise-client-urls"' "$one"; done | sort -u | paste -sd,)
+  etcdctl_on() { # NODE ARGUMENT...
+    in_node "$1" env ETCDCTL_API=3 "${ETCD_BIN:-$ROOT/target/tools/etcd/usr/bin}/etcdctl" --endpoints="$ends" --cacert="$(jq -r '."client-transport-security"."trusted-ca-file"' "$f")" \
+      --cert="$(jq -r '."client-transport-security"."cert-file"' "$f")" --key="$(jq -r '."client-transport-security"."key-file"' "$f")" "${@:2}"
+  }
+  local id; id=$(etcdctl_on "$1" member list | awk -F', ' -v name="$(jq -r .name "$f")" '$3 == name { print $1 }')
+  [[ -n $id ]] || { echo "no member of node $1"; return 1; }
+  etcdctl_on "$1" move-leader "$id"
+}
 do_leader() { basalt_on "${1:-1}" node list --json | jq -r '.[] | select(.leads) | .name'; } # [NODE]: the control leader, as it knows
 do_voters() { basalt_on "${1:-1}" cluster status --json | jq '[.members[] | select(.votes and .trouble == null)] | length'; }
 do_daemon_cpu() { # processor time of the daemon and the time, both in ms
@@ -269,8 +280,8 @@ do_owner() { basalt volume show "$1" --json | jq -r .owner; } # VOLUME: the name
 write_config
 if make_networks && do_daemon_start && form_cluster && create_groups; then
   NQN=$(basalt subsystem list --json | jq -r '.[] | select(.name == "default") | .nqn')
-  env=("ADDR=10.0.2.2" "PORT=${PORTS[1]}" "ADDR2=10.0.3.2" "PORT2=$PORT2" "DISCOVERY_PORT=${DISCOVERY_PORTS[1]}" "NODES=$NODES"
-    "NQN=$NQN" "KILLS=${KILLS:-}" "ROLES=${ROLES:-}" "ROUNDS=${ROUNDS:-}" "EVERY=${EVERY:-}" "CHANGES=${CHANGES:-}" "HANDOVERS=${HANDOVERS:-}" "LARGE=${LARGE:-}" "APART=${VM_APART:-}")
+  env=("ADDR=10.0.2.2" "PORT=${PORTS[1]}" "ADDR2=10.0.3.2" "PORT2=$PORT2" "DISCOVERY_PORT=${DISCOVERY_PORTS[1]}" "NODES=$NODES" "DATA_NODES=$DATA_NODES"
+    "NQN=$NQN" "KILLS=${KILLS:-}" "ROLES=${ROLES:-}" "ROUNDS=${ROUNDS:-}" "LEADER=${LEADER:-}" "EVERY=${EVERY:-}" "CHANGES=${CHANGES:-}" "HANDOVERS=${HANDOVERS:-}" "LARGE=${LARGE:-}" "APART=${VM_APART:-}")
   for ((n = 1; n <= NODES; n++)); do env+=("ADDR_OF[$n]=$(guest_address "$n")" "PORT_OF[$n]=${PORTS[n]}" "DISCOVERY_PORT_OF[$n]=${DISCOVERY_PORTS[n]}" "ISCSI_PORT_OF[$n]=${ISCSI_PORTS[n]}"); done
   leave_env "${env[@]}"
 else

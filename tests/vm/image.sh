@@ -16,6 +16,7 @@ declare -A LAYERS=(
   [multipath]="multipath-tools dmsetup udev"
   [blktests]="coreutils gzip gawk sed grep findutils diffutils bsdextrautils procps udev libc-bin"
   [iscsi]="open-iscsi sg3-utils"
+  [database]="sqlite3"
   [systemd]="systemd udev nvme-cli" # the guest's process 1 is systemd then, and the case a service
 )
 # Where the loader finds libraries of the sysroot.

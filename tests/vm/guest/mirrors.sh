@@ -42,3 +42,62 @@ measured() {
   printf '%s\n' "${STALLS[@]}" | sed 's/^\([0-9]*\) \(owner\|holder\|third\),.*/\1 \2/; s/[0-9]* times$//' | sort -k2 -k1n |
     awk '{ ms = $1; $1 = ""; n[$0]++; all[$0, n[$0]] = ms } END { for (k in n) printf "measured%s: %d rounds, median %d, longest %d\n", k, n[k], all[k, int((n[k] + 1) / 2)], all[k, n[k]] }' | sort
 }
+
+# One round: the owner of a volume of two copies, the holder of the other one, or the third node dies (kill), is started again (restart), hangs for so
+# many seconds or is cut off (in, out, both; off: from hosts, too). LEADER=yes: its member of etcd leads at that moment.
+round() { # VOLUME WHICH HOW
+  local v=$1 which=$2 how=$3 owner at=1 other
+  owner=$(number owner_on 1 "$v")
+  case $which in
+    owner) at=$owner ;;
+    holder) for node in $(on_host copy_nodes 1 "$v"); do [ "${node#node}" = "$owner" ] || at=${node#node}; done ;;
+    third) for n in 1 2 3; do on_host copy_nodes 1 "$v" | grep -q "node$n" || at=$n; done ;;
+  esac
+  other=$((at < DATA_NODES ? at + 1 : 1))
+  [ -z "$LEADER" ] || check "the member of node $at leads" wait_until 30 quiet on_host etcd_lead "$at"
+  begin "$D"
+  case $how in
+    kill) check "node $at ($which) is killed" on_host daemon_kill "$at" ;;
+    restart) check "node $at ($which) ends in order" on_host daemon_stop "$at" ;;
+    in | out | both | off) check "node $at ($which) is cut off: $how" on_host cut "$at" "$how" ;;
+    *) check "node $at ($which) hangs for $how s" on_host daemon_signal "$at" STOP ;;
+  esac
+  case $how in
+    kill | restart) sleep 3; check "it starts again" on_host daemon_start "$at" ;;
+    in | out | both | off) sleep 6; check "it is reached again" on_host heal ;;
+    *) sleep "$how"; check "it goes on" on_host daemon_signal "$at" CONT ;;
+  esac
+  went "$which, $how"; whole "$other"
+  check "node 1 answers" wait_until 60 quiet on_host owner_on 1 "$v"
+}
+# same: each node with a copy owns the volume in turn, and reads its own: all copies hold the same, block by block
+same() { # VOLUME
+  local v=$1 node first= one
+  for node in $(on_host copy_nodes 1 "$v"); do
+    check "handed over to $node" quiet on_host basalt volume set "$v" --owner "$node"
+    check "$node owns it" wait_until 30 owned 1 "$v" "${node#node}"
+    sleep 1; one=$(dd if="$D" bs=1M iflag=direct status=none | sha256sum)
+    equal "what the copy on $node holds" "$one" "${first:=$one}"
+  done
+  on_host basalt volume set "$v" --owner any >/dev/null
+}
+# rounds VOLUME WHICH/HOW...: these, or those that are asked for. ROUNDS=holder/30,owner/30: these. KILLS: so many at random; ROLES=holder,third: not to
+# the owner. EVERY=yes: one of each kind.
+rounds() {
+  local v=$1 r which how hows=(kill restart 2 12 30 in out both off) roles; shift
+  IFS=, read -ra roles <<<"${ROLES:-holder,owner,third}"
+  if [ -n "$ROUNDS" ]; then
+    step "these rounds: $ROUNDS"
+    for r in ${ROUNDS//,/ }; do round "$v" "${r%/*}" "${r#*/}"; done
+  elif [ -n "$KILLS" ]; then
+    step "$KILLS rounds at random"
+    for ((r = 0; r < KILLS; r++)); do round "$v" "${roles[RANDOM % ${#roles[@]}]}" "${hows[RANDOM % ${#hows[@]}]}"; done
+  elif [ -n "$EVERY" ]; then
+    for which in "${roles[@]}"; do
+      step "the $which dies, hangs and is cut off"
+      for how in "${hows[@]}"; do round "$v" "$which" "$how"; done
+    done
+  else
+    for r in "$@"; do step "one round: $r"; round "$v" "${r%/*}" "${r#*/}"; done
+  fi
+}
