@@ -178,14 +178,15 @@ do_daemon_stop() { # [NODE]: SIGTERM; the daemon has to end by itself with 0
 }
 do_daemon_signal() { kill "-$2" "${DAEMONS[$1]}"; } # NODE SIGNAL
 do_etcd_signal() { kill "-$2" "$(etcd_of "$1")"; } # NODE SIGNAL: to the member of etcd that its daemon runs
+etcd_says() { jq -r ".$2" "$(find "$(node_dir "$1")/data" -name etcd.json)"; } # NODE SETTING: of its member of etcd
+etcdctl_on() { # NODE ARGUMENT...: as that node's daemon, with all members
+  local of='"client-transport-security"' ends
+  ends=$(find "$DIR" -name etcd.json -exec jq -r '."advertise-client-urls"' {} + | sort -u | paste -sd,)
+  in_node "$1" env ETCDCTL_API=3 "${ETCD_BIN:-$ROOT/target/tools/etcd/usr/bin}/etcdctl" --endpoints="$ends" --cacert="$(etcd_says "$1" "$of.\"trusted-ca-file\"")" \
+    --cert="$(etcd_says "$1" "$of.\"cert-file\"")" --key="$(etcd_says "$1" "$of.\"key-file\"")" "${@:2}"
+}
 do_etcd_lead() { # NODE: its member of etcd leads from now on
-  local all f ends; all=$(find "$DIR" -name etcd.json); f=$(find "$(node_dir "$1")/data" -name etcd.json)
-  ends=$(for one in $all; do jq -r '."advertise-client-urls"' "$one"; done | sort -u | paste -sd,)
-  etcdctl_on() { # NODE ARGUMENT...
-    in_node "$1" env ETCDCTL_API=3 "${ETCD_BIN:-$ROOT/target/tools/etcd/usr/bin}/etcdctl" --endpoints="$ends" --cacert="$(jq -r '."client-transport-security"."trusted-ca-file"' "$f")" \
-      --cert="$(jq -r '."client-transport-security"."cert-file"' "$f")" --key="$(jq -r '."client-transport-security"."key-file"' "$f")" "${@:2}"
-  }
-  local id; id=$(etcdctl_on "$1" member list | awk -F', ' -v name="$(jq -r .name "$f")" '$3 == name { print $1 }')
+  local id; id=$(etcdctl_on "$1" member list | awk -F', ' -v name="$(etcd_says "$1" name)" '$3 == name { print $1 }')
   [[ -n $id ]] || { echo "no member of node $1"; return 1; }
   etcdctl_on "$1" move-leader "$id"
 }

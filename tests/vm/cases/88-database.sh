@@ -14,12 +14,8 @@
 KEPT=1000 # entries; older ones are deleted
 
 step "a database on a volume of two copies, and three paths to it"
-on_host basalt policy create two --failures-to-tolerate 1 >/dev/null || die "policy create"
-check "a volume" wait_until 20 quiet on_host volume_create m $((64 * MIB))
+a_volume m 3
 check "it has two copies" quiet on_host basalt volume set m --policy two
-connect_paths 3
-D=$(device m) || die "no block device"
-VOLUMES=(m)
 whole 1
 check "a file system" quiet mkfs.ext4 -q "$D"
 check "it is mounted" mount "$D" /mnt
@@ -55,12 +51,12 @@ went() { # WHAT
   sound
 }
 
-rounds m owner/kill owner/both
+rounds owner/kill owner/both
 
 step "unmounted, checked, and mounted again"
 check "it is unmounted" umount /mnt
 check "the file system is sound" quiet e2fsck -fn "$D"
 check "it is mounted" mount "$D" /mnt; sound; check "it is unmounted" umount /mnt
-step "both copies hold the same"; same m
+step "both copies hold the same"; same
 measured
 finish

@@ -12,11 +12,7 @@
 . /vm/files/mirrors.sh
 
 step "a volume of one copy, and three paths to it"
-on_host basalt policy create two --failures-to-tolerate 1 >/dev/null || die "policy create"
-check "a volume" wait_until 20 quiet on_host volume_create m $((64 * MIB))
-connect_paths 3
-D=$(device m) || die "no block device"
-VOLUMES=(m)
+a_volume m 3
 
 step "it gets a second copy, and goes from node to node"
 begin "$D"; check "another policy" quiet on_host basalt volume set m --policy two
@@ -43,8 +39,8 @@ done
 on_host basalt volume set m --resync normal >/dev/null
 whole 1
 
-rounds m holder/kill owner/kill owner/12 holder/in owner/both
-step "both copies hold the same"; same m
+rounds holder/kill owner/kill owner/12 holder/in owner/both
+step "both copies hold the same"; same
 
 step "it has one copy again"
 begin "$D"; check "another policy" quiet on_host basalt volume set m --policy default

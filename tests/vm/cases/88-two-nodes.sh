@@ -13,15 +13,11 @@
 . /vm/files/mirrors.sh
 
 step "a volume with a copy on each node"
-on_host basalt policy create two --failures-to-tolerate 1 >/dev/null || die "policy create"
-check "a volume" wait_until 20 quiet on_host volume_create m $((64 * MIB))
-connect_paths 2
-D=$(device m) || die "no block device"
-VOLUMES=(m)
+a_volume m 2
 begin "$D"; check "another policy" quiet on_host basalt volume set m --policy two
 went "a copy is added"; whole 1
 
-rounds m owner/kill third/kill owner/both
-step "both copies hold the same"; same m
+rounds owner/kill third/kill owner/both
+step "both copies hold the same"; same
 measured
 finish

@@ -14,6 +14,13 @@ connect_paths() { # HOW-MANY: to the first nodes
   S=$(dirname "$(grep -lx "$NQN" /sys/class/nvme-subsystem/*/subsysnqn)")
   check "all paths live" wait_until 20 live
 }
+# a_volume NAME PATHS: of one copy, and so many paths to it, and the policy `two`. V, D: it, and its block device; the rounds below are with it.
+a_volume() {
+  on_host basalt policy create two --failures-to-tolerate 1 >/dev/null || die "policy create"
+  check "a volume" wait_until 20 quiet on_host volume_create "$1" $((64 * MIB))
+  connect_paths "$2"
+  V=$1; VOLUMES=("$V"); D=$(device "$V") || die "no block device"
+}
 live() { [ "$(cat "$S"/nvme*/state | grep -cx live)" = "$PATHS" ]; }
 
 number() { local node; node=$(on_host "$@") && echo "${node#node}"; }
@@ -43,15 +50,15 @@ measured() {
     awk '{ ms = $1; $1 = ""; n[$0]++; all[$0, n[$0]] = ms } END { for (k in n) printf "measured%s: %d rounds, median %d, longest %d\n", k, n[k], all[k, int((n[k] + 1) / 2)], all[k, n[k]] }' | sort
 }
 
-# One round: the owner of a volume of two copies, the holder of the other one, or the third node dies (kill), is started again (restart), hangs for so
+# One round: the owner of V, which has two copies, the holder of the other one, or the third node dies (kill), is started again (restart), hangs for so
 # many seconds or is cut off (in, out, both; off: from hosts, too). LEADER=yes: its member of etcd leads at that moment.
-round() { # VOLUME WHICH HOW
-  local v=$1 which=$2 how=$3 owner at=1 other
-  owner=$(number owner_on 1 "$v")
+round() { # WHICH HOW
+  local which=$1 how=$2 owner at=1 other
+  owner=$(number owner_on 1 "$V")
   case $which in
     owner) at=$owner ;;
-    holder) for node in $(on_host copy_nodes 1 "$v"); do [ "${node#node}" = "$owner" ] || at=${node#node}; done ;;
-    third) for n in 1 2 3; do on_host copy_nodes 1 "$v" | grep -q "node$n" || at=$n; done ;;
+    holder) for node in $(on_host copy_nodes 1 "$V"); do [ "${node#node}" = "$owner" ] || at=${node#node}; done ;;
+    third) for n in 1 2 3; do on_host copy_nodes 1 "$V" | grep -q "node$n" || at=$n; done ;;
   esac
   other=$((at < DATA_NODES ? at + 1 : 1))
   [ -z "$LEADER" ] || check "the member of node $at leads" wait_until 30 quiet on_host etcd_lead "$at"
@@ -68,36 +75,36 @@ round() { # VOLUME WHICH HOW
     *) sleep "$how"; check "it goes on" on_host daemon_signal "$at" CONT ;;
   esac
   went "$which, $how"; whole "$other"
-  check "node 1 answers" wait_until 60 quiet on_host owner_on 1 "$v"
+  check "node 1 answers" wait_until 60 quiet on_host owner_on 1 "$V"
 }
 # same: each node with a copy owns the volume in turn, and reads its own: all copies hold the same, block by block
-same() { # VOLUME
-  local v=$1 node first= one
-  for node in $(on_host copy_nodes 1 "$v"); do
-    check "handed over to $node" quiet on_host basalt volume set "$v" --owner "$node"
-    check "$node owns it" wait_until 30 owned 1 "$v" "${node#node}"
+same() {
+  local node first= one
+  for node in $(on_host copy_nodes 1 "$V"); do
+    check "handed over to $node" quiet on_host basalt volume set "$V" --owner "$node"
+    check "$node owns it" wait_until 30 owned 1 "$V" "${node#node}"
     sleep 1; one=$(dd if="$D" bs=1M iflag=direct status=none | sha256sum)
     equal "what the copy on $node holds" "$one" "${first:=$one}"
   done
-  on_host basalt volume set "$v" --owner any >/dev/null
+  on_host basalt volume set "$V" --owner any >/dev/null
 }
-# rounds VOLUME WHICH/HOW...: these, or those that are asked for. ROUNDS=holder/30,owner/30: these. KILLS: so many at random; ROLES=holder,third: not to
+# rounds WHICH/HOW...: these, or those that are asked for. ROUNDS=holder/30,owner/30: these. KILLS: so many at random; ROLES=holder,third: not to
 # the owner. EVERY=yes: one of each kind.
 rounds() {
-  local v=$1 r which how hows=(kill restart 2 12 30 in out both off) roles; shift
+  local r which how hows=(kill restart 2 12 30 in out both off) roles
   IFS=, read -ra roles <<<"${ROLES:-holder,owner,third}"
   if [ -n "$ROUNDS" ]; then
     step "these rounds: $ROUNDS"
-    for r in ${ROUNDS//,/ }; do round "$v" "${r%/*}" "${r#*/}"; done
+    for r in ${ROUNDS//,/ }; do round "${r%/*}" "${r#*/}"; done
   elif [ -n "$KILLS" ]; then
     step "$KILLS rounds at random"
-    for ((r = 0; r < KILLS; r++)); do round "$v" "${roles[RANDOM % ${#roles[@]}]}" "${hows[RANDOM % ${#hows[@]}]}"; done
+    for ((r = 0; r < KILLS; r++)); do round "${roles[RANDOM % ${#roles[@]}]}" "${hows[RANDOM % ${#hows[@]}]}"; done
   elif [ -n "$EVERY" ]; then
     for which in "${roles[@]}"; do
       step "the $which dies, hangs and is cut off"
-      for how in "${hows[@]}"; do round "$v" "$which" "$how"; done
+      for how in "${hows[@]}"; do round "$which" "$how"; done
     done
   else
-    for r in "$@"; do step "one round: $r"; round "$v" "${r%/*}" "${r#*/}"; done
+    for r in "$@"; do step "one round: $r"; round "${r%/*}" "${r#*/}"; done
   fi
 }
