@@ -3,11 +3,11 @@
 //! Invariant: everything lives in one simulated world, in one thread.
 //! Never: draws anything; a plan says it all.
 
-use crate::client::{Client, ClientApp};
+use crate::client;
 use crate::cut_ways::CutWays;
 use crate::faults::aimed::{Aim, Death, Hits};
 use crate::faults::{Class, Fault};
-use crate::node_types::{CommandSender, CoreSeed};
+use crate::node_types::{self, CommandSender, CoreSeed};
 use crate::operator::{Door, NQN, Operator, component_specs, format_spec, settings};
 use crate::plan::Plan;
 use crate::workload::Workload;
@@ -31,7 +31,7 @@ const COMMAND_MAX: Duration = Duration::from_secs(120);
 
 struct ClientHost {
     host: HostId,
-    client: Rc<RefCell<Client>>,
+    client: client::Shared,
 }
 
 /// Why the world was stopped.
@@ -77,7 +77,7 @@ fn add_server(world: &mut World, plan: &Plan, door: &Door) -> HostId {
     let (newest, cores, settings) = (Rc::clone(door), plan.cores, settings(plan));
     world.add_host(cores, move |rt| {
         if rt.core() == 0 {
-            let (commands, events, made) = core_seeds(cores, settings, nvmf::TargetShared::new(nvmf::Options::default()));
+            let (commands, events, made) = core_seeds(cores, settings, node_types::shared(nvmf::Options::default()));
             *newest.borrow_mut() = Some((commands, events));
             *seeds.borrow_mut() = made.into_iter().map(Some).collect();
         }
@@ -104,9 +104,9 @@ impl Lab {
         }
         let chunks_from = info.geometry.capacity.iter().map(|g| g.chunk_area_offset).collect();
         command(&mut world, || commands.close_group(info.group))?;
-        let addr = SocketAddr::new(world.addr(server), 4420);
+        let addrs = [4420, 3260].map(|port| SocketAddr::new(world.addr(server), port));
         let workload = Rc::new(RefCell::new(Workload::new(Rc::clone(plan))));
-        let operator = Operator::new(plan, door, devices.clone(), addr, components);
+        let operator = Operator::new(plan, door, devices.clone(), addrs, components);
         let mut lab = Lab {
             world,
             server,
@@ -128,15 +128,8 @@ impl Lab {
             shards: usize::from(plan.shards),
         };
         for (id, client) in plan.clients.iter().enumerate() {
-            let slot: Rc<RefCell<Option<Rc<RefCell<Client>>>>> = Rc::default();
-            let (made, client, workload) = (Rc::clone(&slot), client.clone(), Rc::clone(&lab.workload));
-            let host = lab.world.add_host(1, move |rt| {
-                let client = Client::new(id, &rt, client.clone(), NQN, addr, Rc::clone(&workload));
-                let client = Rc::new(RefCell::new(client));
-                *made.borrow_mut() = Some(Rc::clone(&client));
-                Box::new(ClientApp(client))
-            });
-            let client = slot.borrow_mut().take().expect("its core was started");
+            let served = node_types::served_at(addrs, NQN);
+            let (host, client) = client::add(&mut lab.world, id, client.clone(), served, &lab.workload);
             lab.clients.push(ClientHost { host, client });
         }
         let now = lab.now();

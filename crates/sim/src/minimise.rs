@@ -36,6 +36,9 @@ pub fn minimise(seed: u64, mut reported: impl FnMut(&Cuts)) -> Option<(Cuts, Fai
             break;
         }
     }
+    if plan.clients.iter().any(|c| c.iscsi) {
+        try_cut(Cuts { nvme: true, ..best.clone() }, &mut best);
+    }
     for fault in 0..plan.faults() {
         let mut cuts = best.clone();
         cuts.without_faults.push(fault);

@@ -1,12 +1,49 @@
-//! The types of `dataplane` as the simulated node has them: its front end is NVMe/TCP.
+//! The types of `dataplane` as the simulated node has them: its front ends are NVMe/TCP and iSCSI.
 
+use frontend::{FrontEnd, Pair};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What hosts reach it by.
+pub type Hosts = Pair<nvmf::Target, iscsi::Target>;
 /// The door for commands.
-pub type CommandSender = dataplane::CommandSender<nvmf::Target>;
+pub type CommandSender = dataplane::CommandSender<Hosts>;
 /// What a core is made from.
-pub type CoreSeed = dataplane::CoreSeed<nvmf::Target>;
+pub type CoreSeed = dataplane::CoreSeed<Hosts>;
 /// What is to be served.
-pub type Desired = dataplane::Desired<nvmf::Desired>;
+pub type Desired = dataplane::Desired<<Hosts as FrontEnd>::Desired>;
+/// Where it listens.
+pub type Listening = <Hosts as FrontEnd>::Listening;
 /// Figures of one core.
-pub type CoreSnapshot = dataplane::CoreSnapshot<nvmf::Figures>;
+pub type CoreSnapshot = dataplane::CoreSnapshot<<Hosts as FrontEnd>::Figures>;
 /// Figures of the node.
-pub type NodeStats = dataplane::NodeStats<nvmf::Figures>;
+pub type NodeStats = dataplane::NodeStats<<Hosts as FrontEnd>::Figures>;
+
+/// The name of the target that has the volumes of a simulated subsystem.
+pub const IQN: &str = "iqn.2026-11.io.basalt:simulated";
+
+/// What the cores' front ends share.
+pub fn shared(options: nvmf::Options) -> <Hosts as FrontEnd>::Shared {
+    let limits = frontend::HostLimits { connections: options.host_connections_max, memory: options.host_memory_bytes_max };
+    let nvme = nvmf::TargetShared::new(options);
+    let iscsi = iscsi::Shared::new(Arc::clone(nvme.quotas()), limits);
+    (Arc::new(nvme), Arc::new(iscsi))
+}
+
+/// The same volumes under the same numbers, over iSCSI.
+pub fn target(of: &nvmf::SubsystemDesired) -> iscsi::TargetDesired {
+    let path = cluster::Path { group: 1, state: cluster::PathState::Optimized };
+    let unit = |n: &nvmf::NamespaceDesired| iscsi::UnitDesired { volume: n.volume, hosts: n.hosts.clone(), path };
+    iscsi::TargetDesired {
+        name: IQN.into(),
+        allow_any_host: true,
+        hosts: Vec::new(),
+        authenticated: false,
+        units: of.namespaces.iter().map(|(nsid, n)| (*nsid, unit(n))).collect(),
+    }
+}
+
+/// Where clients find a node that listens at these addresses: for NVMe/TCP, for iSCSI.
+pub fn served_at([nvme, iscsi]: [SocketAddr; 2], nqn: &str) -> crate::client::Served {
+    crate::client::Served { nvme: (nvme, nqn.into()), iscsi: (iscsi, IQN.into()) }
+}

@@ -17,7 +17,7 @@ mod ids;
 mod task;
 
 use crate::acts::Act;
-use crate::node_types::{CommandSender, Desired};
+use crate::node_types::{self, CommandSender, Desired, Listening};
 use crate::plan::Plan;
 use crate::workload::Workload;
 use base::{HostId, Security, Visibility, VolumeId};
@@ -29,7 +29,7 @@ use dataplane::{
     VolumeLimits,
 };
 use frontend::ControlVerb;
-use frontend::{ControlRequest, ControlRequestId, Refused, Reply};
+use frontend::{ControlRequest, ControlRequestId, Of, Refused, Reply};
 use ids::{cluster, group};
 use nvmf::{ListenerKind, ListenerSpec, NamespaceDesired, SubsystemDesired};
 use std::cell::RefCell;
@@ -49,7 +49,8 @@ enum Step {
     Down,
     Opening(Completion<Opened>),
     Applying(Completion<()>),
-    Listening(Completion<SocketAddr>),
+    /// At the addresses from this one on.
+    Listening(Completion<Listening>, usize),
     Serving,
     Growing(Completion<()>, usize, u64),
     Reserving(Completion<()>, usize, ControlRequestId, Reply),
@@ -73,7 +74,8 @@ pub type Door = Rc<RefCell<Option<(CommandSender, Receiver<DataPlaneEvent>)>>>;
 pub struct Operator {
     door: Door,
     devices: Vec<Device>,
-    addr: SocketAddr,
+    /// Where the node listens: for NVMe/TCP, for iSCSI.
+    addrs: [SocketAddr; 2],
     generation: u64,
     /// The volumes; deleted ones keep their place.
     records: Vec<Record>,
@@ -118,7 +120,7 @@ pub fn component_specs(plan: &Plan) -> Vec<(usize, ComponentSpec)> {
 
 impl Operator {
     /// An operator of a node whose group was made; the components stand by volume and mirror, in order.
-    pub fn new(plan: &Plan, door: Door, devices: Vec<Device>, addr: SocketAddr, components: Vec<(usize, ComponentNo)>) -> Operator {
+    pub fn new(plan: &Plan, door: Door, devices: Vec<Device>, addrs: [SocketAddr; 2], components: Vec<(usize, ComponentNo)>) -> Operator {
         let numbers = |at| components.iter().filter(|(volume, _)| *volume == at).map(|(_, no)| *no).collect::<Vec<_>>();
         let records: Vec<Record> = plan.volumes.iter().enumerate().map(|(at, v)| Record::new(at, v, &numbers(at))).collect();
         let mut control = ModelledControl::new(plan.seed, plan.shards, plan.capacity.len());
@@ -126,7 +128,7 @@ impl Operator {
         Operator {
             door,
             devices,
-            addr,
+            addrs,
             generation: 1,
             nsid_last: records.len() as u32,
             records,
@@ -166,13 +168,24 @@ impl Operator {
         let mut volumes = self.control.served();
         let offline: BTreeSet<VolumeId> = self.records.iter().filter(|r| r.offline).map(|r| r.desired.id).collect();
         volumes.iter_mut().filter(|v| offline.contains(&v.id)).for_each(|v| v.object.mirrors.clear());
-        let exports = nvmf::Desired { subsystems: vec![subsystem], ..nvmf::Desired::default() };
+        let targets = vec![node_types::target(&subsystem)];
+        let exports = (
+            nvmf::Desired { subsystems: vec![subsystem], ..nvmf::Desired::default() },
+            iscsi::Desired { targets, ..iscsi::Desired::default() },
+        );
         Desired { generation: self.generation, volumes, held: Vec::new(), objects: Vec::new(), exports }
     }
 
-    /// Where the node listens.
+    /// Where the node listens for NVMe/TCP.
     pub fn addr(&self) -> SocketAddr {
-        self.addr
+        self.addrs[0]
+    }
+    /// Has it listen.
+    fn listen(&self, commands: &CommandSender, at: usize) -> Step {
+        let addr = self.addrs[at];
+        let nvme = ListenerSpec { addr, kind: ListenerKind::Io, advertise: None, security: Security::Plain };
+        let listener = if at == 0 { Of::First(nvme) } else { Of::Second(iscsi::ListenerSpec::from(addr)) };
+        Step::Listening(commands.listen(listener), at)
     }
     fn commands(&self) -> Option<CommandSender> {
         self.door.borrow().as_ref().map(|(commands, _)| commands.clone())
@@ -353,8 +366,9 @@ impl Operator {
                 }
                 Some(Err(error)) => Step::Refused(error),
             },
-            Step::Listening(completion) => match completion.try_take() {
-                None => Step::Listening(completion),
+            Step::Listening(completion, at) => match completion.try_take() {
+                None => Step::Listening(completion, at),
+                Some(Ok(_)) if at + 1 < self.addrs.len() => self.listen(&commands, at + 1),
                 Some(Ok(_)) => {
                     let mut workload = workload.borrow_mut();
                     workload.unsteady = false;
@@ -451,10 +465,7 @@ impl Operator {
                     return Step::Serving;
                 }
                 return match self.begin(commands, workload, now) {
-                    Step::Serving => {
-                        let spec = ListenerSpec { addr: self.addr, kind: ListenerKind::Io, advertise: None, security: Security::Plain };
-                        Step::Listening(commands.listen(spec))
-                    }
+                    Step::Serving => self.listen(commands, 0),
                     begun => begun,
                 };
             };

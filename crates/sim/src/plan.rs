@@ -15,6 +15,7 @@ mod world;
 
 pub use cuts::Cuts;
 pub use parts::{ClientPlan, End, Life, OpKind, Plan, VolumePlan};
+pub(crate) use world::transports;
 
 use crate::faults::{Class, Fault, Timed};
 use basics::{client, device, life, mix, network, volume};
@@ -54,6 +55,7 @@ impl Plan {
         operated::acts(&mut Rng::new(seed ^ 0xAC75_0F0E), &mut plan);
         world::checkpoints(&mut Rng::new(seed ^ 0xC4EC_4901), &mut plan);
         world::deep(&mut Rng::new(seed ^ 0x000D_EE90), &mut plan);
+        world::transports(&mut Rng::new(seed ^ 0x7AA5_9047), &mut plan);
         plan
     }
 }

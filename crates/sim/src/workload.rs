@@ -10,10 +10,12 @@ pub mod figures;
 mod had;
 mod kept;
 mod operated;
+mod order;
 mod paths;
 mod several;
 
 pub use kept::{Counts, Damage, Volume, Workload};
+pub use order::{Answer, Order, What};
 pub use paths::Paths;
 
 use crate::content::{LOST, bits_apart, fill, value_of};
@@ -25,10 +27,9 @@ use crate::rights::Need;
 use crate::served::State;
 use crate::trace::{Event, Place, Trace};
 use dataplane::VolumeLimits;
-use format::nvme::{Fuse, Sqe, Status, StatusCode};
+use format::nvme::{Status, StatusCode};
 use had::Moved;
 use initiator::io::Io;
-use initiator::queue::{Completed, Request};
 use kept::Flight;
 use rt::sim::Rng;
 use std::collections::{BTreeMap, VecDeque};
@@ -40,11 +41,6 @@ const INDETERMINATE_NS: u64 = 20_000_000_000;
 const HISTORY: usize = 6;
 /// A command without faults is answered within this, in nanoseconds.
 pub const LATENCY_MAX_NS: u64 = 10_000_000_000;
-
-/// The flight that a request belongs to.
-pub const fn op_of(tag: u64) -> u64 {
-    tag >> 1
-}
 
 impl Workload {
     /// A workload at its beginning: all volumes are zeroes.
@@ -179,33 +175,34 @@ impl Workload {
     }
 
     /// What a client with room for `room` commands on a queue sends next.
-    pub fn next(&mut self, client: usize, room: usize, now: u64) -> Vec<Request> {
+    pub fn next(&mut self, client: usize, room: usize, now: u64) -> Option<Order> {
         if self.wrong.is_some() || self.closed {
-            return Vec::new();
+            return None;
         }
         if let Some(place) = self.to_verify.pop_front() {
-            return self.begin(client, OpKind::Read, place, now).unwrap_or_default();
+            return self.begin(client, OpKind::Read, place, now);
         }
         if let Some(place) = self.to_trim.pop_front() {
-            return self.begin(client, OpKind::Trim, place, now).unwrap_or_default();
+            return self.begin(client, OpKind::Trim, place, now);
         }
         if self.ops_left == 0 {
-            return Vec::new();
+            return None;
         }
         self.ops_left -= 1;
         if let Some(at) = self.to_probe.iter().position(|(c, _)| *c == client) {
             let place = self.to_probe.remove(at).expect("it was found").1;
-            return self.begin(client, OpKind::Read, place, now).unwrap_or_default();
+            return self.begin(client, OpKind::Read, place, now);
         }
         let kind = self.draw_kind();
-        if kind == OpKind::Swap && room < 2 || kind == OpKind::Abort {
-            return Vec::new();
+        let cannot = self.is_over_iscsi(client) && OpKind::NVME_ONLY.contains(&kind);
+        if kind == OpKind::Swap && room < 2 || kind == OpKind::Abort || cannot {
+            return None;
         }
         if matches!(kind, OpKind::Reserve | OpKind::Report) {
-            return self.begin_reservation(client, kind, now).into_iter().collect();
+            return self.begin_reservation(client, kind, now);
         }
         let place = self.draw_place(client, kind);
-        self.begin(client, kind, place, now).unwrap_or_default()
+        self.begin(client, kind, place, now)
     }
 
     /// Whether a client should abort one of its commands now.
@@ -223,6 +220,10 @@ impl Workload {
             flight.aborted = true;
             *self.counts.ops.entry(OpKind::Abort).or_default() += 1;
         }
+    }
+
+    fn is_over_iscsi(&self, client: usize) -> bool {
+        self.plan.clients.get(client).is_some_and(|c| c.iscsi)
     }
 
     fn draw_kind(&mut self) -> OpKind {
@@ -260,6 +261,8 @@ impl Workload {
                 let blocks = (place.blocks / per).max(1) * per;
                 Place { block: first, blocks: if first + blocks <= cells { blocks } else { 0 }, ..place }
             }
+            // COMPARE AND WRITE takes one block.
+            OpKind::Swap if self.is_over_iscsi(client) => Place { blocks: place.blocks.min(1), ..place },
             OpKind::Compare | OpKind::Swap => Place { blocks: place.blocks.min(4), ..place },
             _ => place,
         }
@@ -306,7 +309,7 @@ impl Workload {
         cells.iter().map(|cell| cell.certain(now).filter(|v| *v != LOST)).collect()
     }
 
-    fn begin(&mut self, client: usize, kind: OpKind, place: Place, now: u64) -> Option<Vec<Request>> {
+    fn begin(&mut self, client: usize, kind: OpKind, place: Place, now: u64) -> Option<Order> {
         if place.blocks == 0 {
             return None;
         }
@@ -319,11 +322,11 @@ impl Workload {
         }
         let zeroes = || vec![0; place.blocks as usize];
         let (mut more, mut expected) = (Vec::new(), Vec::new());
-        let (io, values) = match kind {
-            OpKind::Read => (Io::Read { offset, len: len as u32 }, Vec::new()),
+        let (what, values) = match kind {
+            OpKind::Read => (What::Io(Io::Read { offset, len: len as u32 }), Vec::new()),
             OpKind::Write | OpKind::WriteFua => {
                 let values = self.new_values(place.blocks);
-                (Io::Write { offset, data: self.data(place.volume, &values), fua: kind == OpKind::WriteFua }, values)
+                (What::Io(Io::Write { offset, data: self.data(place.volume, &values), fua: kind == OpKind::WriteFua }), values)
             }
             OpKind::Trim => {
                 let other = Place { blocks: 1, ..self.draw_place(client, OpKind::Trim) };
@@ -337,21 +340,22 @@ impl Workload {
                     ranges.push(((self.volumes[place.volume].first_block + other.block) * lba, lba));
                     more.push(other);
                 }
-                (Io::Deallocate(ranges), zeroes())
+                (What::Io(Io::Deallocate(ranges)), zeroes())
             }
-            OpKind::Zero => (Io::WriteZeroes { offset, len, deallocate: self.rng.one_in(2) }, zeroes()),
-            OpKind::Flush => (Io::Flush, Vec::new()),
+            OpKind::Zero => (What::Io(Io::WriteZeroes { offset, len, deallocate: self.rng.one_in(2) }), zeroes()),
+            OpKind::Flush => (What::Io(Io::Flush), Vec::new()),
             OpKind::Compare => {
                 let values = self.guess(place, now)?;
-                (Io::Compare { offset, data: self.data(place.volume, &values) }, values)
+                (What::Io(Io::Compare { offset, data: self.data(place.volume, &values) }), values)
             }
             OpKind::Swap => {
                 expected = self.guess(place, now)?;
                 let values = self.new_values(place.blocks);
-                (Io::Write { offset, data: self.data(place.volume, &values), fua: false }, values)
+                let (compared, data) = (self.data(place.volume, &expected), self.data(place.volume, &values));
+                (What::Swap { offset, expected: compared, data }, values)
             }
-            OpKind::Lose => (Io::WriteUncorrectable { offset, len }, vec![LOST; place.blocks as usize]),
-            OpKind::Verify => (Io::Verify { offset, len }, Vec::new()),
+            OpKind::Lose => (What::Io(Io::WriteUncorrectable { offset, len }), vec![LOST; place.blocks as usize]),
+            OpKind::Verify => (What::Io(Io::Verify { offset, len }), Vec::new()),
             OpKind::Copy => {
                 let cells = self.volumes[place.volume].cells.len() as u64;
                 let from = Place { block: self.rng.below(cells - place.blocks + 1), ..place };
@@ -362,7 +366,7 @@ impl Workload {
                 }
                 more.push(from);
                 let from_offset = (self.volumes[place.volume].first_block + from.block) * lba;
-                (Io::Copy { to: offset, ranges: vec![(from_offset, len)] }, values)
+                (What::Io(Io::Copy { to: offset, ranges: vec![(from_offset, len)] }), values)
             }
             OpKind::Abort | OpKind::Reserve | OpKind::Report => return None,
         };
@@ -387,29 +391,23 @@ impl Workload {
         }
         let value = values.first().copied().unwrap_or(0);
         self.trace.push(now, Event::Sent { op, client, kind, place, value });
-        let mut requests = vec![io.request(&ns, op << 1)];
-        if kind == OpKind::Swap {
-            let compare = Io::Compare { offset, data: self.data(place.volume, &expected) }.request(&ns, op << 1 | 1);
-            requests[0].sqe = Sqe { fuse: Fuse::Second, ..requests[0].sqe };
-            requests.insert(0, Request { sqe: Sqe { fuse: Fuse::First, ..compare.sqe }, ..compare });
-        }
-        let open = requests.len() as u8;
+        let open = if kind == OpKind::Swap && !self.is_over_iscsi(client) { 2 } else { 1 };
         self.count_sent(kind, place);
         let (nsid, statuses) = (ns.nsid, [None; 2]);
         let flight = Flight { client, nsid, kind, place, sent: now, values, more, expected, open, statuses, aborted: false };
         self.flights.insert(op, flight);
         self.count_ahead(place.volume);
         *self.counts.ops.entry(kind).or_default() += 1;
-        Some(requests)
+        Some(Order { op, ns, what })
     }
 
     /// A command was answered.
-    pub fn done(&mut self, done: Completed, now: u64) {
-        let op = op_of(done.tag);
+    pub fn done(&mut self, done: Answer, now: u64) {
+        let op = done.op;
         let Some(flight) = self.flights.get_mut(&op) else {
             return self.fail(format!("command #{op} was answered twice"), None);
         };
-        flight.statuses[(done.tag & 1) as usize] = Some(done.cqe.status);
+        flight.statuses[done.part] = Some(done.status);
         flight.open -= 1;
         if flight.open > 0 {
             return;
@@ -447,8 +445,8 @@ impl Workload {
         }
         match flight.kind {
             OpKind::Reserve => self.reserve_done(op, &flight, status, now),
-            OpKind::Report => self.report_done(op, &flight, status, &done.payload.into_bytes(), now),
-            OpKind::Read if ok => self.read_done(op, &flight, &done.payload.into_bytes(), now),
+            OpKind::Report => self.report_done(op, &flight, status, &done.data, now),
+            OpKind::Read if ok => self.read_done(op, &flight, &done.data, now),
             OpKind::Swap => self.swap_done(op, &flight, now),
             _ if ok => self.succeeded(op, &flight, now),
             _ => self.failed(op, &flight, status, now),
@@ -584,7 +582,9 @@ impl Workload {
     }
 
     fn swap_done(&mut self, op: u64, flight: &Flight, now: u64) {
-        let [write, compare] = flight.statuses.map(|s| s.expect("both are answered"));
+        // Where it is one command, one answer is for both.
+        let write = flight.statuses[0].expect("all are answered");
+        let compare = flight.statuses[1].unwrap_or(write);
         if write.is_success() != compare.is_success() && !self.errors_allowed {
             // The compare may succeed and the write fail for its own reason, but never the other way round.
             if write.is_success() {

@@ -181,6 +181,10 @@ impl Session {
     pub fn in_flight(&self) -> usize {
         self.tasks.len() - self.free.len()
     }
+    /// Tags of the commands under way.
+    pub fn tags_in_flight(&self) -> impl Iterator<Item = u64> + '_ {
+        self.tasks.iter().flatten().map(|t| t.command.tag)
+    }
     /// How many more commands may be sent now.
     pub fn room(&self) -> usize {
         if !self.is_open() {

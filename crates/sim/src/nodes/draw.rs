@@ -5,7 +5,7 @@
 
 use super::plan::{NodeEvent, NodePlan, NodesPlan, Outage};
 use super::way::Through;
-use crate::plan::{OpKind, Plan};
+use crate::plan::{OpKind, Plan, transports};
 use base::ResyncPace;
 use directory::modelled::Faults;
 use rt::sim::{Rng, SimDeviceOptions};
@@ -21,6 +21,7 @@ const TAKEOVER_NS: u64 = 2_500_000_000;
 pub(super) fn draw(seed: u64) -> NodesPlan {
     let mut plan = without_takeovers(seed);
     takeovers(&mut Rng::new(seed ^ 0x7A3E_0FE4), &mut plan);
+    transports(&mut Rng::new(seed ^ 0x7AA5_9047), &mut plan.base);
     plan.events.sort_by_key(|(at, _)| *at);
     plan
 }

@@ -19,6 +19,7 @@ use super::records::{cluster, name_of};
 use super::tasks::{Moment, Tasks};
 use super::truth::Truth;
 use super::way::Way;
+use crate::node_types::Hosts;
 use crate::workload::Workload;
 use base::{ResyncPace, Security, VolumeId};
 use cluster::record::{LeaderRecord, NodeRecord, PresenceRecord, SubsystemRecord};
@@ -28,7 +29,7 @@ use directory::carry_out::Outcome;
 use directory::commit::CONFLICT_ATTEMPTS_MAX;
 use directory::{Attempt, Directory, DirectoryError, Followed, Nonce, Presence, Revision, Transaction, Typed, commit_known};
 use frontend::{ControlRequest, Of, Pair};
-use nvmf::{ListenerKind, ListenerSpec, Target};
+use nvmf::{ListenerKind, ListenerSpec};
 use peers::{LinkSecurity, Peers, PeersDesired};
 use rt::sim::Rng;
 use std::cell::{Cell, RefCell};
@@ -39,7 +40,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 /// The front ends of a node.
-pub type FrontEnds = Pair<Target, Peers>;
+pub type FrontEnds = Pair<Hosts, Peers>;
 /// The door for commands.
 pub type CommandSender = dataplane::CommandSender<FrontEnds>;
 /// Figures of a node.
@@ -110,8 +111,8 @@ pub struct Node {
     pub(super) name: String,
     door: Door,
     devices: Vec<Device>,
-    /// Where it listens for hosts, and for nodes.
-    addrs: [SocketAddr; 2],
+    /// Where it listens for hosts over NVMe/TCP and iSCSI, and for nodes.
+    addrs: [SocketAddr; 3],
     pub(super) way: Way,
     pub(super) moment: Rc<Moment>,
     pub(super) truth: Rc<RefCell<Truth>>,
@@ -141,8 +142,8 @@ pub struct Parts {
     pub door: Door,
     /// Its devices.
     pub devices: Vec<Device>,
-    /// Where it listens for hosts, and for nodes.
-    pub addrs: [SocketAddr; 2],
+    /// Where it listens for hosts over NVMe/TCP and iSCSI, and for nodes.
+    pub addrs: [SocketAddr; 3],
     /// Its way to the directory.
     pub way: Way,
 }
@@ -354,6 +355,7 @@ impl Node {
             let served = dataplane::served(&records, &live.observed);
             let subsystems: Vec<SubsystemRecord> = live.followed.view().all()?.into_iter().map(|s| s.value).collect();
             let hosts = nvmf::Desired::of_records(&subsystems, &records.nodes, &self.name, &served.paths);
+            let targets = iscsi::Desired::of_records(&subsystems, &records.nodes, &self.name, &served.paths);
             let nodes = PeersDesired::of_records(cluster(), &records.nodes, &self.name).with_security(LinkSecurity::Plain);
             live.applying = true;
             let reached = |to: usize| live.observed.forwards.contains(&name_of(to));
@@ -363,7 +365,7 @@ impl Node {
                 volumes: served.volumes,
                 held: served.held,
                 objects: served.objects,
-                exports: (hosts, nodes),
+                exports: ((hosts, targets), nodes),
             };
             (self.commands().apply(desired), live.followed.view().revision())
         };
@@ -472,8 +474,10 @@ impl Node {
         }
         self.live.borrow_mut().observed.restarted.clear();
         self.again_until(async || self.apply(false).await).await;
-        let spec = ListenerSpec { addr: self.addrs[0], kind: ListenerKind::Io, advertise: None, security: Security::Plain };
-        for at in [Of::Second(self.addrs[1]), Of::First(spec)] {
+        let [nvme, iscsi, links] = self.addrs;
+        let nvme = ListenerSpec { addr: nvme, kind: ListenerKind::Io, advertise: None, security: Security::Plain };
+        let iscsi = iscsi::ListenerSpec::from(iscsi);
+        for at in [Of::Second(links), Of::First(Of::First(nvme)), Of::First(Of::Second(iscsi))] {
             if let Err(error) = self.answer(self.commands().listen(at)).await {
                 self.live.borrow_mut().refused.get_or_insert(error.to_string());
                 return;

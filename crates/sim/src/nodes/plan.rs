@@ -206,7 +206,7 @@ pub fn plain_node(cores: usize) -> NodePlan {
 
 /// A client like any other.
 pub fn plain_client() -> ClientPlan {
-    ClientPlan { queues: 2, depth: 4, digests: (false, false), in_capsule_bytes: 8192, kato_ms: 0, volume: None }
+    ClientPlan { iscsi: false, queues: 2, depth: 4, digests: (false, false), in_capsule_bytes: 8192, kato_ms: 0, volume: None }
 }
 
 impl NodesPlan {

@@ -112,7 +112,7 @@ fn subsystem(volumes: usize) -> SubsystemRecord {
         hosts: Default::default(),
         namespaces: (0..volumes).map(|at| (at as u32 + 1, NamespaceRecord::for_all(volume_id(at)))).collect(),
         security: Default::default(),
-        iqn: None,
+        iqn: Some(crate::node_types::IQN.into()),
         namespace_grant: None,
         created_unix_s: 1,
     }

@@ -8,8 +8,9 @@ use super::plan::{NodeEvent, NodesPlan, Outage};
 use super::records::{self, NQN, cluster, volume_id};
 use super::truth::Truth;
 use super::way::{Through, Way};
-use crate::client::{Client, ClientApp};
+use crate::client;
 use crate::cut_ways::CutWays;
+use crate::node_types;
 use crate::workload::{Paths, Workload};
 use base::{ComponentId, CopyState, Duration, Instant};
 use cluster::record::{GroupRecord, ObjectRecord, VolumeRecord};
@@ -31,11 +32,11 @@ const COMMAND_MAX: Duration = Duration::from_secs(120);
 /// How often the control planes of nodes look at their clocks.
 const LOOK: Duration = Duration::from_micros(500);
 /// Where nodes listen: for hosts, for other nodes.
-const PORTS: [u16; 2] = [4420, 4421];
+const PORTS: [u16; 3] = [4420, 3260, 4421];
 
 struct ClientHost {
     host: HostId,
-    client: Rc<RefCell<Client>>,
+    client: client::Shared,
 }
 
 /// A node with its machine.
@@ -98,8 +99,8 @@ fn add_node(world: &mut World, plan: &NodesPlan, node: usize, door: &Door) -> Ho
     let slot = base::NodeSlot::new(node as u8).expect("there are so many");
     world.add_host(cores, move |rt| {
         if rt.core() == 0 {
-            let target = Arc::new(nvmf::TargetShared::new(nvmf::Options::of_slot(slot)));
-            let (commands, events, made) = core_seeds(cores, settings, (target, Arc::default()));
+            let hosts = Arc::new(node_types::shared(nvmf::Options::of_slot(slot)));
+            let (commands, events, made) = core_seeds(cores, settings, (hosts, Arc::default()));
             *newest.borrow_mut() = Some((commands, events));
             *seeds.borrow_mut() = made.into_iter().map(Some).collect();
         }
@@ -162,7 +163,7 @@ impl NodesLab {
         let hosts: Vec<HostId> = (0..plan.nodes.len()).map(|node| add_node(&mut world, plan, node, &doors[node])).collect();
         let addr = |world: &World, node: usize, port| SocketAddr::new(world.addr(hosts[node]), port);
         let modelled = Modelled::new(plan.base.seed, cluster(), Faults::NONE);
-        let links: Vec<SocketAddr> = (0..hosts.len()).map(|node| addr(&world, node, PORTS[1])).collect();
+        let links: Vec<SocketAddr> = (0..hosts.len()).map(|node| addr(&world, node, PORTS[2])).collect();
         let pauses = plan.events.iter().any(|(_, event)| matches!(event, NodeEvent::Pause { .. }));
         let owners = (0..plan.owners.len()).map(|v| (!plan.is_mirrored(v)).then_some(plan.owners[v])).collect();
         let paths = Paths::of(hosts.len(), plan.client_at.clone(), owners, pauses);
@@ -217,15 +218,9 @@ impl NodesLab {
             lab.start(node);
         }
         for (id, client) in plan.base.clients.iter().enumerate() {
-            let slot: Rc<RefCell<Option<Rc<RefCell<Client>>>>> = Rc::default();
-            let (made, client, workload) = (Rc::clone(&slot), client.clone(), Rc::clone(&lab.workload));
-            let addr = addr(&lab.world, plan.client_at[id], PORTS[0]);
-            let host = lab.world.add_host(1, move |rt| {
-                let client = Rc::new(RefCell::new(Client::new(id, &rt, client.clone(), NQN, addr, Rc::clone(&workload))));
-                *made.borrow_mut() = Some(Rc::clone(&client));
-                Box::new(ClientApp(client))
-            });
-            let client = slot.borrow_mut().take().expect("its core was started");
+            let [nvme, iscsi, _] = PORTS.map(|port| addr(&lab.world, plan.client_at[id], port));
+            let served = node_types::served_at([nvme, iscsi], NQN);
+            let (host, client) = client::add(&mut lab.world, id, client.clone(), served, &lab.workload);
             lab.clients.push(ClientHost { host, client });
         }
         Ok(lab)

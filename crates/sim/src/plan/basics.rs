@@ -33,6 +33,7 @@ pub(super) fn volume(rng: &mut Rng, devices: u64) -> VolumePlan {
 
 pub(super) fn client(rng: &mut Rng) -> ClientPlan {
     ClientPlan {
+        iscsi: false,
         queues: 1 + rng.below(4) as u16,
         depth: 1 + rng.below(16) as u16,
         digests: (rng.one_in(3), rng.one_in(3)),

@@ -15,6 +15,8 @@ pub struct Cuts {
     pub ops: Option<u64>,
     /// So many clients only.
     pub clients: Option<usize>,
+    /// All clients speak NVMe/TCP.
+    pub nvme: bool,
     /// So many commands in flight on a queue only.
     pub depth: Option<u16>,
     /// Kinds of operations that do not come.
@@ -31,6 +33,7 @@ impl Plan {
         self.lives.truncate(cuts.lives.unwrap_or(usize::MAX));
         self.clients.truncate(cuts.clients.unwrap_or(usize::MAX).max(1));
         for client in &mut self.clients {
+            client.iscsi &= !cuts.nvme;
             client.depth = client.depth.min(cuts.depth.unwrap_or(u16::MAX)).max(1);
         }
         self.mix.retain(|(kind, _)| !cuts.without.contains(&kind.name()));
@@ -54,6 +57,7 @@ impl fmt::Display for Cuts {
         parts.extend(self.ops.map(|n| format!("ops={n}")));
         parts.extend(self.clients.map(|n| format!("clients={n}")));
         parts.extend(self.depth.map(|n| format!("depth={n}")));
+        parts.extend(self.nvme.then(|| "iscsi=0".to_owned()));
         parts.extend((!self.without.is_empty()).then(|| format!("no={}", self.without.join("+"))));
         parts.extend(self.acts.map(|n| format!("acts={n}")));
         let faults: Vec<String> = self.without_faults.iter().map(usize::to_string).collect();
@@ -75,6 +79,7 @@ impl FromStr for Cuts {
                 "acts" => cuts.acts = Some(number()? as usize),
                 "clients" => cuts.clients = Some(number()? as usize),
                 "depth" => cuts.depth = Some(number()? as u16),
+                "iscsi" if value == "0" => cuts.nvme = true,
                 "no" => {
                     cuts.without = value.split('+').map(str::to_owned).collect();
                     if let Some(unknown) = cuts.without.iter().find(|w| !OpKind::all().any(|k| k.name() == **w)) {
@@ -86,7 +91,7 @@ impl FromStr for Cuts {
                         value.split('+').map(|n| n.parse().map_err(|_| format!("'{n}' is not the number of a fault"))).collect();
                     cuts.without_faults = all?;
                 }
-                _ => return Err(format!("there is no cut '{name}': lives, ops, acts, clients, depth, no, nofaults")),
+                _ => return Err(format!("there is no cut '{part}': lives, ops, acts, clients, depth, no, nofaults, iscsi=0")),
             }
         }
         Ok(cuts)

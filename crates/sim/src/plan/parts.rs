@@ -56,6 +56,8 @@ impl OpKind {
         (OpKind::Copy, 2),
         (OpKind::Abort, 1),
     ];
+    /// What hosts over iSCSI do not do: SCSI has no such command, or none that is served.
+    pub const NVME_ONLY: [OpKind; 5] = [OpKind::Lose, OpKind::Copy, OpKind::Abort, OpKind::Reserve, OpKind::Report];
     /// What hosts do besides that take each other's rights away.
     pub const DISPUTE: [(OpKind, u64); 2] = [(OpKind::Reserve, 3), (OpKind::Report, 1)];
     /// All of them.
@@ -92,15 +94,17 @@ pub struct VolumePlan {
 /// A client host.
 #[derive(Clone, Debug)]
 pub struct ClientPlan {
-    /// I/O queues.
+    /// It speaks iSCSI; otherwise NVMe/TCP.
+    pub iscsi: bool,
+    /// I/O queues, or sessions.
     pub queues: u16,
     /// Commands in flight on each.
     pub depth: u16,
     /// Header and data digests.
     pub digests: (bool, bool),
-    /// Largest write in a capsule, in bytes.
+    /// Over NVMe/TCP: the largest write in a capsule, in bytes.
     pub in_capsule_bytes: u32,
-    /// Keep-alive time-out in milliseconds; 0 for none.
+    /// Over NVMe/TCP: keep-alive time-out in milliseconds; 0 for none.
     pub kato_ms: u32,
     /// The volume that it uses; `None`: all of them.
     pub volume: Option<usize>,
@@ -221,9 +225,10 @@ impl fmt::Display for Plan {
             )?;
         }
         for (at, c) in self.clients.iter().enumerate() {
+            let speaks = if c.iscsi { "iSCSI" } else { "NVMe/TCP" };
             writeln!(
                 f,
-                "  client {at}: {} queues of {}, digests {:?}, {} bytes in a capsule, keep-alive {} ms",
+                "  client {at}: {speaks}, {} queues of {}, digests {:?}, {} bytes in a capsule, keep-alive {} ms",
                 c.queues, c.depth, c.digests, c.in_capsule_bytes, c.kato_ms
             )?;
         }

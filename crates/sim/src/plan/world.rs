@@ -13,6 +13,14 @@ use rt::sim::Rng;
 /// Lives that a plan with aimed faults has at least: one that is hit, one that goes on where it was, and one that reads what that one wrote.
 const AIMED_LIVES_MIN: usize = 3;
 
+/// In a third of the plans some clients speak iSCSI.
+pub(crate) fn transports(rng: &mut Rng, plan: &mut Plan) {
+    if rng.one_in(3) {
+        let first = rng.below(plan.clients.len() as u64) as usize;
+        plan.clients.iter_mut().enumerate().for_each(|(at, c)| c.iscsi = at == first || rng.one_in(2));
+    }
+}
+
 /// In a third of the plans faults are aimed: at the first write of a segment, a page of a checkpoint, the batch that carries a tail ..., and then death.
 pub(super) fn aim(rng: &mut Rng, plan: &mut Plan) {
     if !rng.one_in(3) {

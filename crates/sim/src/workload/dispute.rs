@@ -4,23 +4,20 @@
 //! Never: decides a command; the operator does.
 
 use super::kept::{Flight, Workload};
+use super::order::{Order, What};
 use crate::plan::OpKind;
 use crate::rights::{Need, host_id};
 use crate::trace::{Event, Place};
 use base::HostId;
 use cluster::reservation::{Command, Outcome, Refusal, ReservationType, State};
-use format::nvme::reservation::{PTPL_CLEAR, PTPL_KEEP, PTPL_SET, Report, parse_extended_report};
+use format::nvme::reservation::{PTPL_CLEAR, PTPL_KEEP, PTPL_SET, parse_extended_report};
 use format::nvme::{Status, StatusCode};
-use initiator::queue::{Payload, Request};
 use initiator::reservation::Reservation;
 use std::collections::BTreeSet;
 
-/// Bytes that a Reservation Report asks for: room for 15 registrants.
-const REPORT_BYTES: u32 = 1024;
-
 impl Workload {
     /// A Register, Acquire or Release that makes some sense, or a Report.
-    pub(super) fn begin_reservation(&mut self, client: usize, kind: OpKind, now: u64) -> Option<Request> {
+    pub(super) fn begin_reservation(&mut self, client: usize, kind: OpKind, now: u64) -> Option<Order> {
         // One at a time of each client, so that it can be known which one was decided.
         if self.calm || kind == OpKind::Reserve && self.flights.values().any(|f| f.client == client && f.kind == OpKind::Reserve) {
             return None;
@@ -30,11 +27,9 @@ impl Workload {
         if kind == OpKind::Reserve && !self.volumes[volume].withheld.is_empty() && !self.rng.one_in(16) {
             return None;
         }
-        let nsid = self.volumes[volume].namespace.nsid;
-        let (sqe, payload) = match kind {
-            OpKind::Reserve => self.draw_reservation(client, volume).request(nsid),
-            _ => (Report { numd: REPORT_BYTES / 4 - 1, eds: true }.sqe(0, nsid), Payload::In(vec![0; REPORT_BYTES as usize])),
-        };
+        let ns = self.volumes[volume].namespace;
+        let nsid = ns.nsid;
+        let what = if kind == OpKind::Reserve { What::Reserve(self.draw_reservation(client, volume)) } else { What::Report };
         let (op, place) = (self.next_op, Place { volume, block: 0, blocks: 0 });
         self.next_op += 1;
         self.trace.push(now, Event::Sent { op, client, kind, place, value: 0 });
@@ -43,7 +38,7 @@ impl Workload {
         let flight = Flight { client, nsid, kind, place, sent: now, values, more, expected, open: 1, statuses, aborted: false };
         self.flights.insert(op, flight);
         *self.counts.ops.entry(kind).or_default() += 1;
-        Some(Request { sqe, payload, tag: op << 1 })
+        Some(Order { op, ns, what })
     }
 
     fn draw_reservation(&mut self, client: usize, volume: usize) -> Reservation {

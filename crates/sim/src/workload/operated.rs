@@ -220,8 +220,8 @@ impl Workload {
     pub fn close(&mut self) {
         self.closed = true;
     }
-    /// The namespace of a volume, if it is attached.
-    pub fn nsid_of(&self, volume: usize) -> Option<u32> {
-        self.volumes[volume].served.newest().nsid
+    /// The first volume that is attached, from this one on, and its namespace.
+    pub fn attached_from(&self, volume: usize) -> Option<(usize, u32)> {
+        (volume..self.volumes.len()).find_map(|at| Some((at, self.volumes[at].served.newest().nsid?)))
     }
 }
