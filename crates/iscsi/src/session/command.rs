@@ -336,12 +336,13 @@ impl Session {
         if let Job::Read { .. } = task.job {
             return self.finish_read(cx, slot, done.data);
         }
-        if let Err(outcome) = Self::may_task(&self.who, self.host_id, cx, task) {
-            return self.finish(cx, slot, outcome);
-        }
+        // What was carried out is answered so, though it might not be any more.
         match task.next_op(done.data) {
-            Ok(Some(op)) => self.submit(cx, slot, op),
             Ok(None) => self.finish(cx, slot, Outcome::GOOD),
+            Ok(Some(op)) => match Self::may_task(&self.who, self.host_id, cx, task) {
+                Ok(()) => self.submit(cx, slot, op),
+                Err(outcome) => self.finish(cx, slot, outcome),
+            },
             Err(outcome) => self.finish(cx, slot, outcome),
         }
     }

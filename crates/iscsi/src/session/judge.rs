@@ -48,12 +48,13 @@ fn reads(command: &Command) -> bool {
 /// Whether the command may be carried out now: what is served may have changed since it came.
 pub(super) fn may(unit: &Unit, command: &Job) -> Result<(), Outcome> {
     let (reads, changes) = match command {
+        Job::Flush => return may_flush(unit),
         Job::Read { .. } | Job::Compare { .. } | Job::Verify { .. } => (true, false),
         Job::Write { .. } | Job::Same { .. } | Job::Unmap | Job::Trim(_) => (false, true),
         Job::CompareWrite { .. } => (true, true),
         // What a reservation command may is decided with it.
         // What a copy may, is judged with its list, and before each step.
-        Job::Answer(_) | Job::Flush | Job::ModeSelect { .. } | Job::Reserve(_) | Job::CopyList | Job::Copy(_) => (false, false),
+        Job::Answer(_) | Job::ModeSelect { .. } | Job::Reserve(_) | Job::CopyList | Job::Copy(_) => (false, false),
     };
     may_access(unit, reads, changes)
 }
@@ -66,16 +67,31 @@ pub(super) fn may_access(unit: &Unit, reads: bool, changes: bool) -> Result<(), 
     if changes && unit.read_only {
         return Err(Sense::new(SenseKey::DataProtect, SenseCode::WRITE_PROTECTED).into());
     }
-    if (reads || changes) && unit.formatting {
-        return Err(Sense::new(SenseKey::NotReady, SenseCode::BECOMING_READY).into());
+    if reads || changes { is_ready(unit) } else { Ok(()) }
+}
+
+/// Whether a host may flush: a reservation forbids it as it does writes (SBC-3, the table of its reservations), write protection does not.
+fn may_flush(unit: &Unit) -> Result<(), Outcome> {
+    if !unit.access.write {
+        return Err(Outcome::Status(ScsiStatus::ReservationConflict));
     }
-    Ok(())
+    is_ready(unit)
+}
+
+/// While a unit is being formatted it is not (SBC-3, format operations).
+fn is_ready(unit: &Unit) -> Result<(), Outcome> {
+    if unit.formatting { Err(Sense::new(SenseKey::NotReady, SenseCode::BECOMING_READY).into()) } else { Ok(()) }
 }
 
 /// What a command on a unit is to do.
 pub(super) fn job(unit: &Unit, target: &str, command: &Command) -> Result<Job, Outcome> {
     if !unit::serves(command) {
         return Err(Invalid::Opcode.into());
+    }
+    match command {
+        Command::TestUnitReady => is_ready(unit)?,
+        Command::SynchronizeCache(_) => may_flush(unit)?,
+        _ => {}
     }
     if let Some(answer) = unit::answer(unit, target, command) {
         let data = answer?;

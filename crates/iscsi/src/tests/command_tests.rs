@@ -123,3 +123,22 @@ fn a_command_of_which_data_was_lost_fails_when_the_rest_has_come_and_the_session
     assert_eq!((status, key(sense)), lost);
     assert_eq!(rig.read(0, &read10(0, 2), 1024), (ScsiStatus::Good, None, vec![7; 1024]));
 }
+
+#[test]
+fn a_unit_that_is_being_formatted_is_not_ready() {
+    let mut rig = Rig::with("");
+    rig.view.volumes[0].as_mut().unwrap().volume.formatting = true;
+    let not_ready = Some((SenseKey::NotReady, SenseCode::BECOMING_READY));
+    let flush = [0x35, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    for (cdb, bytes) in [(&[0; 6][..], 0), (&flush[..], 0), (&read10(0, 1)[..], 512)] {
+        assert_eq!(key(rig.read(0, cdb, bytes).1), not_ready, "{cdb:02X?}");
+    }
+    assert_eq!(key(rig.write(0, &write10(0, 1), &[0; 512]).1), not_ready);
+    // A host can learn what it is.
+    for cdb in [&[0x12, 0, 0, 0, 36, 0][..], &[0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0]] {
+        assert_eq!(rig.read(0, cdb, 36).0, ScsiStatus::Good, "{cdb:02X?}");
+    }
+    assert_eq!(rig.read(1, &[0; 6], 0).0, ScsiStatus::Good, "another unit");
+    rig.view.volumes[0].as_mut().unwrap().volume.formatting = false;
+    assert_eq!(rig.read(0, &[0; 6], 0).0, ScsiStatus::Good, "afterwards");
+}

@@ -1,6 +1,6 @@
 //! Persistent reservations.
 
-use super::rig::{Rig, ended, illegal, key, read10};
+use super::rig::{Rig, ended, illegal, key, read10, write10};
 use crate::session::Asked;
 use base::HostId;
 use cluster::reservation::{Command, ReservationType as EngineType};
@@ -131,7 +131,7 @@ fn full_status_names_each_registrant_and_a_reservation_can_be_passed_on_to_anoth
     assert_eq!(carry_out(&mut rig, &asked), Ok(()));
     let seen = full(&mut rig);
     assert!(seen.contains(&of(0xA2, kind, to)) && seen.len() == 2, "{seen:?}");
-    let mine = rig.write(0, &super::rig::write10(0, 1), &[0; 512]);
+    let mine = rig.write(0, &write10(0, 1), &[0; 512]);
     assert_eq!(mine.0, ScsiStatus::ReservationConflict, "it has it no more");
 }
 
@@ -185,4 +185,50 @@ fn a_reservation_command_that_is_aborted_is_not_answered_and_its_answer_does_not
     let came = rig.answer(Ok(Reply::Done));
     assert!(matches!(came[..], [(TargetPdu::Management(m), _)] if m.tag == 99 && m.response == management_response::COMPLETE), "{came:?}");
     assert_eq!(rig.session.running(), 0);
+}
+
+/// Another host holds the unit from now on.
+fn reserved_by_another(rig: &mut Rig, rtype: EngineType) {
+    let (other, mut state) = (HostId::from_bytes([9; 16]), cluster::reservation::State::default());
+    for command in [Command::Register { nrkey: 0xB1, ptpl: None }, Command::Acquire { crkey: 0xB1, rtype }] {
+        state.execute(other, &command).unwrap();
+    }
+    rig.view.volumes[0].as_mut().unwrap().volume.reservation = Some(std::sync::Arc::new(state));
+    assert!(rig.session.apply(&rig.view));
+}
+
+#[test]
+fn what_was_carried_out_before_a_reservation_came_is_answered_so() {
+    let cdbs: [(Vec<u8>, usize); 4] = [
+        (write10(0, 1), 512),
+        // WRITE SAME (10), VERIFY (10) with BYTCHK, COMPARE AND WRITE.
+        (vec![0x41, 0, 0, 0, 0, 0, 0, 0, 1, 0], 512),
+        (vec![0x2F, 2, 0, 0, 0, 0, 0, 0, 1, 0], 512),
+        (vec![0x89, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0], 1024),
+    ];
+    for (cdb, bytes) in cdbs {
+        let mut rig = Rig::with("");
+        rig.memory.hold = true;
+        let data = vec![0; bytes];
+        let wire = rig.client.write(0, &cdb, bytes as u32, &data, true);
+        assert!(rig.say(&wire).is_empty());
+        let request = rig.memory.kept.pop().expect("it is with the volume");
+        let done = rig.memory.answer(request);
+        reserved_by_another(&mut rig, EngineType::ExclusiveAccess);
+        let came = rig.done(done);
+        assert_eq!(ended(&came).0, ScsiStatus::Good, "{cdb:02X?}");
+        rig.memory.hold = false;
+        assert_eq!(rig.write(0, &cdb, &data).0, ScsiStatus::ReservationConflict, "what comes now, {cdb:02X?}");
+    }
+}
+
+#[test]
+fn who_may_not_write_may_not_flush_either() {
+    // SBC-3, the table of its reservations: SYNCHRONIZE CACHE conflicts where writes do.
+    let flush = [0x35, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut rig = Rig::with("");
+    assert_eq!(rig.read(2, &flush, 0).0, ScsiStatus::Good, "a unit that is write protected");
+    reserved_by_another(&mut rig, EngineType::WriteExclusive);
+    assert_eq!(rig.read(0, &read10(0, 1), 512).0, ScsiStatus::Good);
+    assert_eq!(rig.read(0, &flush, 0).0, ScsiStatus::ReservationConflict);
 }
