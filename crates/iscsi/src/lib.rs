@@ -27,7 +27,7 @@ mod tests;
 
 pub use chap::{Credentials, TargetProof};
 pub use desired::{Desired, TargetDesired, UnitDesired};
-pub use shared::Shared;
+pub use shared::{Shared, host_id_of};
 pub use stats::{Figures, SessionInfo, Stats};
 pub use target::{Target, TargetMsg};
 pub use view::{HostView, ListenerSpec, NodeView, TargetView, UnitView, View};

@@ -109,10 +109,14 @@ fn nexus(who: &Who) -> Nexus {
     (who.host.clone(), who.isid, who.target.clone())
 }
 
+pub(crate) fn host_id(who: &Who) -> HostId {
+    host_id_of(&who.host, who.isid)
+}
+
 /// The identity of a host for reservations: of its name and its ISID, which make an iSCSI initiator port (RFC 7143 4.2.7.1). Half of a
 /// SHA-256, so that two do not meet.
-pub(crate) fn host_id(who: &Who) -> HostId {
-    let port = [who.host.as_bytes(), b",i,", &who.isid].concat();
+pub fn host_id_of(name: &str, isid: [u8; 6]) -> HostId {
+    let port = [name.as_bytes(), b",i,", &isid].concat();
     let mut id = [0; 16];
     id.copy_from_slice(&openssl::sha::sha256(&port)[..16]);
     HostId::from_bytes(id)

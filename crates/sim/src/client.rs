@@ -13,9 +13,10 @@ mod nvme;
 mod scsi;
 
 use crate::plan::ClientPlan;
+use crate::rights::host_id;
 use crate::workload::Workload;
-use base::{Duration, Instant};
-use rt::sim::{HostId, World};
+use base::{Duration, HostId, Instant};
+use rt::sim::World;
 use rt::{App, Buf, ConnId, Event, Progress, Queue, Rt, SendList, TimerId};
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -45,6 +46,11 @@ pub struct Served {
     pub iscsi: (SocketAddr, String),
 }
 
+/// Whom the reservations of a client belong to.
+pub fn host_of(id: usize, plan: &ClientPlan) -> HostId {
+    if plan.iscsi { iscsi::host_id(id) } else { host_id(id) }
+}
+
 /// A client that its core and the world have.
 pub type Shared = Rc<RefCell<dyn Client>>;
 
@@ -63,7 +69,7 @@ pub trait Client {
 }
 
 /// A host with a client on it.
-pub fn add(world: &mut World, id: usize, plan: ClientPlan, served: Served, workload: &Rc<RefCell<Workload>>) -> (HostId, Shared) {
+pub fn add(world: &mut World, id: usize, plan: ClientPlan, served: Served, workload: &Rc<RefCell<Workload>>) -> (rt::sim::HostId, Shared) {
     let slot: Rc<RefCell<Option<Shared>>> = Rc::default();
     let (made, workload) = (Rc::clone(&slot), Rc::clone(workload));
     let host = world.add_host(1, move |rt| {

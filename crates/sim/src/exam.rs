@@ -19,8 +19,8 @@ mod turns;
 
 use crate::acts::Act;
 use crate::lab::Lab;
+use crate::node_types::NQN;
 use crate::node_types::NodeStats;
-use crate::operator::NQN;
 use crate::rights::host_id;
 use base::Duration;
 use examiner::{Examiner, ExaminerApp, plain};

@@ -8,7 +8,7 @@ use crate::cut_ways::CutWays;
 use crate::faults::aimed::{Aim, Death, Hits};
 use crate::faults::{Class, Fault};
 use crate::node_types::{self, CommandSender, CoreSeed};
-use crate::operator::{Door, NQN, Operator, component_specs, format_spec, settings};
+use crate::operator::{Door, Operator, component_specs, format_spec, settings};
 use crate::plan::Plan;
 use crate::workload::Workload;
 use base::{Duration, Instant};
@@ -128,7 +128,7 @@ impl Lab {
             shards: usize::from(plan.shards),
         };
         for (id, client) in plan.clients.iter().enumerate() {
-            let served = node_types::served_at(addrs, NQN);
+            let served = node_types::served_at(addrs);
             let (host, client) = client::add(&mut lab.world, id, client.clone(), served, &lab.workload);
             lab.clients.push(ClientHost { host, client });
         }

@@ -1,5 +1,6 @@
 //! The types of `dataplane` as the simulated node has them: its front ends are NVMe/TCP and iSCSI.
 
+use base::VolumeId;
 use frontend::{FrontEnd, Pair};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,8 +20,15 @@ pub type CoreSnapshot = dataplane::CoreSnapshot<<Hosts as FrontEnd>::Figures>;
 /// Figures of the node.
 pub type NodeStats = dataplane::NodeStats<<Hosts as FrontEnd>::Figures>;
 
+/// The subsystem that is served.
+pub const NQN: &str = "nqn.2026-11.io.basalt:simulated";
 /// The name of the target that has the volumes of a simulated subsystem.
 pub const IQN: &str = "iqn.2026-11.io.basalt:simulated";
+
+/// The identifier of a volume: a single byte, many times.
+pub fn volume_id(volume: usize) -> VolumeId {
+    VolumeId::from_bytes([volume as u8 + 1; 16])
+}
 
 /// What the cores' front ends share.
 pub fn shared(options: nvmf::Options) -> <Hosts as FrontEnd>::Shared {
@@ -44,6 +52,6 @@ pub fn target(of: &nvmf::SubsystemDesired) -> iscsi::TargetDesired {
 }
 
 /// Where clients find a node that listens at these addresses: for NVMe/TCP, for iSCSI.
-pub fn served_at([nvme, iscsi]: [SocketAddr; 2], nqn: &str) -> crate::client::Served {
-    crate::client::Served { nvme: (nvme, nqn.into()), iscsi: (iscsi, IQN.into()) }
+pub fn served_at([nvme, iscsi]: [SocketAddr; 2]) -> crate::client::Served {
+    crate::client::Served { nvme: (nvme, NQN.into()), iscsi: (iscsi, IQN.into()) }
 }

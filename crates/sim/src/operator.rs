@@ -17,7 +17,7 @@ mod ids;
 mod task;
 
 use crate::acts::Act;
-use crate::node_types::{self, CommandSender, Desired, Listening};
+use crate::node_types::{self, CommandSender, Desired, Listening, NQN};
 use crate::plan::Plan;
 use crate::workload::Workload;
 use base::{HostId, Security, Visibility, VolumeId};
@@ -39,9 +39,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use task::{Change, Move, Record, Task};
-
-/// The subsystem that is served.
-pub const NQN: &str = "nqn.2026-11.io.basalt:simulated";
 
 type Opened = (GroupInfo, Vec<ComponentInfo>);
 

@@ -10,14 +10,18 @@ use crate::rules::{Role, Rules, may};
 use base::HostId;
 use cluster::reservation::{Command, Outcome, Refusal, ReservationType, State};
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
-/// The identifier of a client's host.
+/// The identifier of a client's host over NVMe/TCP.
 pub fn host_id(client: usize) -> HostId {
     HostId::from_bytes([client as u8 + 1; 16])
 }
 
-/// Hosts that a plan has, and one more that is nobody.
-const HOSTS_MAX: usize = 4;
+/// The identities of the clients' hosts, to which reservations belong: over NVMe/TCP that of the host, over iSCSI that of its one session.
+pub type Hosts = Rc<[HostId]>;
+
+/// A host that no client is.
+const NOBODY: HostId = HostId::from_bytes([0xFF; 16]);
 
 /// What a command needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +52,7 @@ struct Period {
 /// The reservations of a volume.
 #[derive(Clone, Debug)]
 pub struct Rights {
+    hosts: Hosts,
     periods: Vec<Period>,
     /// Refusals: whom, when.
     refusals: Vec<(usize, u64, Refusal)>,
@@ -55,8 +60,9 @@ pub struct Rights {
     rules: Rules,
 }
 
-impl Default for Rights {
-    fn default() -> Self {
+impl Rights {
+    /// Nobody is registered. Of these hosts.
+    pub fn of(hosts: Hosts) -> Rights {
         let first = Period {
             state: State::default(),
             from: 0,
@@ -66,11 +72,16 @@ impl Default for Rights {
             fences: false,
             aborts: BTreeSet::new(),
         };
-        Rights { periods: vec![first], refusals: Vec::new(), rules: Rules::default() }
+        Rights { hosts, periods: vec![first], refusals: Vec::new(), rules: Rules::default() }
     }
-}
-
-impl Rights {
+    /// The host of a client.
+    pub fn host(&self, client: usize) -> HostId {
+        self.hosts[client]
+    }
+    /// The client of a host.
+    pub fn client_of(&self, host: HostId) -> Option<usize> {
+        self.hosts.iter().position(|h| *h == host)
+    }
     /// The newest state.
     pub fn newest(&self) -> &State {
         &self.periods.last().expect("there is always one").state
@@ -78,11 +89,11 @@ impl Rights {
     /// A command of a client was carried out: whether the specification says the same.
     pub fn decided(&mut self, state: State, by: usize, command: &Command, outcome: &Outcome, now: u64) -> bool {
         let before = self.rules.clone();
-        if self.rules.execute(host_id(by), command).is_err() || !self.rules.agrees(&state) {
+        if self.rules.execute(self.hosts[by], command).is_err() || !self.rules.agrees(&state) {
             return false;
         }
-        let driven_out = self.rules.driven_out(&before, host_id(by));
-        let fences = self.rules.takes_away(&before, (0..HOSTS_MAX).map(host_id));
+        let driven_out = self.rules.driven_out(&before, self.hosts[by]);
+        let fences = self.rules.takes_away(&before, self.hosts.iter().copied().chain([NOBODY]));
         let abort = matches!(command, Command::Preempt { abort: true, .. });
         // The code may wait for more than it must, not for less.
         let right = outcome.preempted == driven_out && outcome.abort == abort && (!fences || outcome.fences());
@@ -163,15 +174,15 @@ impl Rights {
     }
     /// Whether a command of a client may have been allowed.
     pub fn may_pass(&self, client: usize, need: Need, since: u64, now: u64) -> bool {
-        self.met(since, now).any(|s| allows(s, client, need))
+        self.met(since, now).any(|s| allows(s, self.hosts[client], need))
     }
     /// Whether a command of a client may have met a reservation that stands against it.
     pub fn may_conflict(&self, client: usize, need: Need, since: u64, now: u64) -> bool {
-        self.seen(since, now).any(|s| !allows(s, client, need))
+        self.seen(since, now).any(|s| !allows(s, self.hosts[client], need))
     }
     /// Whether a command of a client that was sent at `since` may have been aborted by a Preempt and Abort that reached the cores within `after`.
     pub fn may_be_aborted(&self, client: usize, since: u64, after: u64) -> bool {
-        self.periods.iter().any(|p| p.aborts.contains(&host_id(client)) && p.from.saturating_add(after) >= since)
+        self.periods.iter().any(|p| p.aborts.contains(&self.hosts[client]) && p.from.saturating_add(after) >= since)
     }
     /// Whether a command of `by`, sent at `since`, was carried out.
     pub fn was_decided(&self, by: usize, since: u64) -> bool {
@@ -180,6 +191,10 @@ impl Rights {
     /// Whether a command of `by`, sent at `since`, was refused so.
     pub fn was_refused(&self, by: usize, why: Refusal, since: u64) -> bool {
         self.refusals.iter().any(|(client, at, refusal)| (*client, *refusal) == (by, why) && *at >= since)
+    }
+    /// Whether `client` may have been unregistered where its command came, which was sent at `since`.
+    pub fn may_be_unregistered(&self, client: usize, since: u64, now: u64) -> bool {
+        self.seen(since, now).any(|s| !s.registrants().contains_key(&self.hosts[client]))
     }
     /// Whether a report that was asked for at `since` may say this.
     pub fn may_be_reported(&self, since: u64, now: u64, is: impl Fn(&State) -> bool) -> bool {
@@ -194,13 +209,12 @@ impl Rights {
         if !self.periods[first..].iter().filter(|p| own(p)).all(|p| p.fences) {
             return Vec::new();
         }
-        let shut = |client: &usize| self.periods[first..].iter().all(|p| !allows(&p.state, *client, Need::Write));
+        let shut = |client: &usize| self.periods[first..].iter().all(|p| !allows(&p.state, self.hosts[*client], Need::Write));
         (0..clients).filter(|c| *c != by).filter(shut).collect()
     }
 }
 
-fn allows(state: &State, client: usize, need: Need) -> bool {
-    let host = host_id(client);
+fn allows(state: &State, host: HostId, need: Need) -> bool {
     let role = match (state.is_holder(host), state.registrants().contains_key(&host)) {
         (true, _) => Role::Holder,
         (false, true) => Role::Registrant,
@@ -219,7 +233,7 @@ mod tests {
 
     /// Client 0 reserves at 10, on all cores from 20; it releases at 50, on all cores from 60.
     fn example() -> Rights {
-        let mut rights = Rights::default();
+        let mut rights = Rights::of((0..3).map(host_id).collect());
         let mut state = State::default();
         let rtype = ReservationType::ExclusiveAccess;
         let commands = [
@@ -247,7 +261,7 @@ mod tests {
 
     #[test]
     fn others_are_fenced_by_what_takes_their_rights_until_they_have_them_again() {
-        let mut rights = Rights::default();
+        let mut rights = Rights::of((0..3).map(host_id).collect());
         let mut state = State::default();
         let rtype = ReservationType::WriteExclusive;
         for (at, command) in [(5, Command::Register { nrkey: 1, ptpl: None }), (10, Command::Acquire { crkey: 1, rtype })] {

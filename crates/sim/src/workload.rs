@@ -15,7 +15,7 @@ mod paths;
 mod several;
 
 pub use kept::{Counts, Damage, Volume, Workload};
-pub use order::{Answer, Order, What};
+pub use order::{Answer, COPY_FAILED, Order, Reported, What};
 pub use paths::Paths;
 
 use crate::content::{LOST, bits_apart, fill, value_of};
@@ -23,7 +23,7 @@ use crate::faults::aimed::Hit;
 use crate::faults::{Class, Fault};
 use crate::model::{Cell, Wrong};
 use crate::plan::{OpKind, Plan};
-use crate::rights::Need;
+use crate::rights::{Hosts, Need};
 use crate::served::State;
 use crate::trace::{Event, Place, Trace};
 use dataplane::VolumeLimits;
@@ -45,6 +45,7 @@ pub const LATENCY_MAX_NS: u64 = 10_000_000_000;
 impl Workload {
     /// A workload at its beginning: all volumes are zeroes.
     pub fn new(plan: Rc<Plan>) -> Workload {
+        let hosts: Hosts = plan.clients.iter().enumerate().map(|(id, c)| crate::client::host_of(id, c)).collect();
         let volume = |(at, v): (usize, &crate::plan::VolumePlan)| {
             let bytes = ((v.first_block + v.blocks) * u64::from(v.lba_bytes)).next_multiple_of(4096);
             let (nsid, blocks) = (Some(at as u32 + 1), bytes / u64::from(v.lba_bytes));
@@ -58,6 +59,7 @@ impl Workload {
                     offline: false,
                     limits: VolumeLimits { iops_max: v.iops_max, bytes_per_s_max: None },
                 },
+                &hosts,
             )
         };
         let volumes = plan.volumes.iter().enumerate().map(volume).collect();
@@ -72,6 +74,8 @@ impl Workload {
             operated: plan.has_acts(),
             several: None,
             plan,
+            hosts,
+            asked: Vec::new(),
             volumes,
             flights: BTreeMap::new(),
             indeterminate: BTreeMap::new(),
@@ -156,6 +160,7 @@ impl Workload {
             cell.cut_off(now);
         }
         self.indeterminate.clear();
+        self.asked.clear();
         self.to_probe.clear();
         self.volumes.iter_mut().for_each(|v| v.withheld.clear());
     }
@@ -398,7 +403,7 @@ impl Workload {
         self.flights.insert(op, flight);
         self.count_ahead(place.volume);
         *self.counts.ops.entry(kind).or_default() += 1;
-        Some(Order { op, ns, what })
+        Some(Order { op, volume: place.volume, ns, what })
     }
 
     /// A command was answered.
@@ -445,7 +450,7 @@ impl Workload {
         }
         match flight.kind {
             OpKind::Reserve => self.reserve_done(op, &flight, status, now),
-            OpKind::Report => self.report_done(op, &flight, status, &done.data, now),
+            OpKind::Report => self.report_done(op, &flight, status, done.report.as_ref(), now),
             OpKind::Read if ok => self.read_done(op, &flight, &done.data, now),
             OpKind::Swap => self.swap_done(op, &flight, now),
             _ if ok => self.succeeded(op, &flight, now),
@@ -622,8 +627,26 @@ impl Workload {
         }
     }
 
+    /// What a copy may have failed with, of all that its volumes can say.
+    fn reason_of_copy(&self, flight: &Flight, now: u64) -> Option<Status> {
+        let reasons = [
+            Status::dnr(StatusCode::LBA_OUT_OF_RANGE),
+            Status::dnr(StatusCode::NAMESPACE_WRITE_PROTECTED),
+            Status::dnr(StatusCode::INVALID_NAMESPACE_OR_FORMAT),
+            Status::retry(StatusCode::FORMAT_IN_PROGRESS),
+            Status::retry(StatusCode::NAMESPACE_NOT_READY),
+        ];
+        let of_volume = reasons.into_iter().find(|status| self.may_be_unserved(flight, *status, now));
+        let v = &self.volumes[flight.place.volume];
+        let mut blocks = core::iter::once(&flight.place).chain(&flight.more).flat_map(|p| p.block..p.block + p.blocks);
+        let lost = blocks.any(|b| v.cells[b as usize].may_be_lost(flight.sent)).then_some(Status::dnr(StatusCode::UNRECOVERED_READ_ERROR));
+        let full = !self.plan.volumes.get(flight.place.volume).is_some_and(|v| v.promised);
+        of_volume.or(lost).or(self.unsteady.then_some(reasons[4])).or(full.then_some(Status::dnr(StatusCode::CAPACITY_EXCEEDED)))
+    }
+
     /// A command failed: may it, and what is known of its blocks now?
     fn failed(&mut self, op: u64, flight: &Flight, status: Status, now: u64) {
+        let status = if status.code == COPY_FAILED { self.reason_of_copy(flight, now).unwrap_or(status) } else { status };
         if self.may_be_unserved(flight, status, now) {
             return self.unserved(op, flight, status, now);
         }

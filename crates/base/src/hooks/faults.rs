@@ -631,5 +631,17 @@ listed! {
         FollowInLaterTerm,
         /// A volume that is held is taken for quiet while requests to it are under way.
         HeldTakenForQuiet,
+        /// Over iSCSI a command that was carried out is answered by what may be done afterwards.
+        DoneJudgedAgain,
+        /// A unit that is being formatted takes commands.
+        FormattedUnitReady,
+        /// UNMAP leaves out its last range.
+        UnmapRangeForgotten,
+        /// VERIFY does not look at the data that it is to compare.
+        VerifyUncompared,
+        /// ABORT TASK is answered while the command is with its volume.
+        AbortUnawaited,
+        /// Over iSCSI, REGISTER gives another key to a host that does not name the one that it has.
+        KeyNotAsked,
     }
 }

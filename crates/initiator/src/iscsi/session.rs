@@ -13,8 +13,8 @@ use super::error::{ScsiFailure, SessionError};
 use super::login::{Agreed, Login, LoginOptions, SEGMENT_BYTES_MAX};
 use base::crc32c;
 use format::iscsi::{
-    DIGEST_BYTES, DataIn, DataOut, HEADER_BYTES, Header, HostPdu, LoginResponse, LogoutRequest, NO_TAG, NopIn, NopOut, Parts,
-    ReadyToTransfer, ScsiCommand, ScsiResponse, TargetPdu, pad_bytes,
+    DIGEST_BYTES, DataIn, DataOut, HEADER_BYTES, Header, HostPdu, LoginResponse, LogoutRequest, ManagementRequest, ManagementResponse,
+    NO_TAG, NopIn, NopOut, Parts, ReadyToTransfer, ScsiCommand, ScsiResponse, TargetPdu, management, management_response, pad_bytes,
 };
 use format::scsi::{Cdb, Lun, ScsiStatus, Sense};
 use std::collections::VecDeque;
@@ -29,6 +29,9 @@ pub const COMMANDS_MAX: usize = 1024;
 const LANDING_BYTES_MIN: usize = 8 << 10;
 /// Reason of a Logout Request: the session is closed.
 const CLOSE_SESSION: u8 = 0;
+/// The tag of a Logout Request, and of a task management function: behind those of commands.
+const LOGOUT_TAG: u32 = COMMANDS_MAX as u32;
+const ABORT_TAG: u32 = LOGOUT_TAG + 1;
 /// For immediate delivery (I).
 const IMMEDIATE: u8 = 0x40;
 /// Asynchronous event: sense data of a unit, which the next command tells as well.
@@ -85,6 +88,7 @@ struct Task {
     /// Bytes that came, or were sent.
     got: usize,
     data_sn: u32,
+    cmd_sn: u32,
 }
 
 enum Phase {
@@ -130,6 +134,8 @@ pub struct Session {
     head: Vec<u8>,
     rx: Rx,
     done: VecDeque<Completed>,
+    /// The slot of the command that is to be aborted.
+    aborting: Option<u32>,
     logged_out: bool,
 }
 
@@ -159,6 +165,7 @@ impl Session {
             head: Vec::with_capacity(HEADER_BYTES),
             rx: Rx::Head,
             done: VecDeque::new(),
+            aborting: None,
             logged_out: false,
         };
         session.push(HostPdu::Login(request), true, &text);
@@ -239,19 +246,43 @@ impl Session {
             exp_stat_sn: self.exp_stat_sn,
             cdb: command.cdb,
         };
+        let cmd_sn = self.cmd_sn;
         self.cmd_sn = self.cmd_sn.wrapping_add(1);
         let header = HostPdu::Command(pdu).to_header(early);
         let data = if let Payload::Out(data) = &command.payload { &data[..early] } else { &[] };
         append(&mut self.tx, header, data, self.header_digest, self.data_digest);
-        self.tasks[slot as usize] = Some(Task { command, got: early, data_sn: 0 });
+        self.tasks[slot as usize] = Some(Task { command, got: early, data_sn: 0, cmd_sn });
         Ok(())
+    }
+
+    /// Asks the target to abort a command under way (ABORT TASK): it ends with TASK ABORTED, or as it would have. Whether that was asked: one at a
+    /// time can be.
+    pub fn abort(&mut self, tag: u64) -> bool {
+        let slot = self.tasks.iter().position(|t| t.as_ref().is_some_and(|t| t.command.tag == tag));
+        let Some((slot, task)) = slot.filter(|_| self.aborting.is_none()).and_then(|slot| Some((slot as u32, self.tasks[slot].as_ref()?)))
+        else {
+            return false;
+        };
+        let pdu = ManagementRequest {
+            function: management::ABORT_TASK,
+            lun: Lun::Unit(task.command.lun).to_bytes(),
+            tag: ABORT_TAG,
+            referenced_tag: slot,
+            cmd_sn: self.cmd_sn,
+            exp_stat_sn: self.exp_stat_sn,
+            ref_cmd_sn: task.cmd_sn,
+            ..ManagementRequest::default()
+        };
+        self.aborting = Some(slot);
+        self.push(HostPdu::Management(pdu), true, &[]);
+        true
     }
 
     /// Asks the target to end the session.
     pub fn log_out(&mut self) {
         let pdu = LogoutRequest {
             reason: CLOSE_SESSION,
-            tag: COMMANDS_MAX as u32,
+            tag: LOGOUT_TAG,
             cmd_sn: self.cmd_sn,
             exp_stat_sn: self.exp_stat_sn,
             ..LogoutRequest::default()
@@ -452,6 +483,7 @@ impl Session {
                 self.logged_out = true;
                 Ok(())
             }
+            TargetPdu::Management(done) if done.tag == ABORT_TAG => self.on_aborted(&done),
             TargetPdu::Management(_) | TargetPdu::Text(_) => Err(SessionError::Unexpected(parts.opcode)),
         }
     }
@@ -497,6 +529,14 @@ impl Session {
         let bytes = if matches!(task.command.payload, Payload::In(_)) { task.got } else { 0 };
         self.done.push_back(Completed { command: task.command, bytes, result });
         Ok(())
+    }
+
+    fn on_aborted(&mut self, done: &ManagementResponse) -> Result<(), SessionError> {
+        self.heard(done.exp_cmd_sn, done.max_cmd_sn, Some(done.stat_sn));
+        let slot = self.aborting.take().ok_or(SessionError::UnknownTask(done.tag))?;
+        // One that was answered before is not there any more (RFC 7143 11.5.1).
+        let there = self.tasks[slot as usize].is_some() && done.response == management_response::COMPLETE;
+        if there { self.complete(slot, ScsiStatus::TaskAborted.byte(), &[]) } else { Ok(()) }
     }
 
     fn on_ready(&mut self, r2t: &ReadyToTransfer) -> Result<(), SessionError> {

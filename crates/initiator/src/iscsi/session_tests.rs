@@ -361,3 +361,33 @@ fn damage_on_the_wire_is_seen_with_digests() {
         assert_eq!(s.receive(&wire), Err(want));
     }
 }
+
+#[test]
+fn a_command_can_be_aborted_and_ends_once() {
+    let (mut s, mut t) = open(options(), "2048");
+    (70..73).for_each(|tag| s.submit(read(tag, 512)).unwrap());
+    let tags: Vec<u32> = (0..3).map(|_| if let (HostPdu::Command(c), _) = t.next(&mut s).unwrap() { c.tag } else { panic!() }).collect();
+    assert!(!s.abort(99), "there is no such command");
+    assert!(s.abort(71) && !s.abort(72), "one at a time");
+    let (HostPdu::Management(m), _) = t.next(&mut s).unwrap() else { panic!() };
+    assert_eq!((m.function, m.referenced_tag, m.ref_cmd_sn), (management::ABORT_TASK, tags[1], 2));
+    let answer = |t: &mut Target, m: &ManagementRequest, response| {
+        let stat_sn = t.stat_sn();
+        TargetPdu::Management(ManagementResponse { response, tag: m.tag, stat_sn, exp_cmd_sn: 4, max_cmd_sn: 9 })
+    };
+    let done = answer(&mut t, &m, management_response::COMPLETE);
+    t.say(&mut s, done, &[]).unwrap();
+    let ended = s.pop().unwrap();
+    assert_eq!((ended.command.tag, ended.result.unwrap_err().status), (71, ScsiStatus::TaskAborted));
+    assert_eq!(s.tags_in_flight().collect::<Vec<_>>(), [70, 72]);
+    // One that was answered while it was being aborted.
+    assert!(s.abort(72));
+    let (HostPdu::Management(m), _) = t.next(&mut s).unwrap() else { panic!() };
+    t.end(&mut s, tags[2], ScsiStatus::Busy, &[]).unwrap();
+    assert_eq!(s.pop().unwrap().result.unwrap_err().status, ScsiStatus::Busy);
+    let done = answer(&mut t, &m, management_response::NO_TASK);
+    t.say(&mut s, done, &[]).unwrap();
+    assert!(s.pop().is_none() && s.in_flight() == 1);
+    let again = answer(&mut t, &m, management_response::COMPLETE);
+    assert!(matches!(t.say(&mut s, again, &[]), Err(SessionError::UnknownTask(_))), "nobody asked for that");
+}

@@ -9,6 +9,7 @@ use crate::limits::{DATA_HELD_MAX, IMMEDIATE_MAX, UNMAP_BLOCKS_MAX, UNMAP_RANGES
 use crate::unit::{self, illegal, in_range};
 use crate::view::Unit;
 use base::crc32c;
+use base::hooks::{self, SeededFault};
 use base::unit::{BLOCK_BYTES, PIECE_BYTES, is_zero};
 use format::iscsi::{DataIn, DataOut, Header, NO_TAG, Parts, ReadyToTransfer, ScsiCommand, ScsiResponse, reject};
 use format::scsi::capacity::parse_unmap;
@@ -336,6 +337,11 @@ impl Session {
         if let Job::Read { .. } = task.job {
             return self.finish_read(cx, slot, done.data);
         }
+        if hooks::seeded(SeededFault::DoneJudgedAgain)
+            && let Err(outcome) = Self::may_task(&self.who, self.host_id, cx, task)
+        {
+            return self.finish(cx, slot, outcome);
+        }
         // What was carried out is answered so, though it might not be any more.
         match task.next_op(done.data) {
             Ok(None) => self.finish(cx, slot, Outcome::GOOD),
@@ -527,7 +533,10 @@ impl Task {
             }
             Job::Unmap => {
                 let list = self.gathered();
-                let ranges = parse_unmap(&list, UNMAP_RANGES_MAX)?;
+                let mut ranges = parse_unmap(&list, UNMAP_RANGES_MAX)?;
+                if hooks::seeded(SeededFault::UnmapRangeForgotten) {
+                    ranges.pop();
+                }
                 if ranges.iter().map(|r| u64::from(r.blocks)).sum::<u64>() > UNMAP_BLOCKS_MAX {
                     return Err(Invalid::parameter(8).into());
                 }
@@ -558,6 +567,9 @@ impl Task {
             Job::Compare { .. } => {
                 let sent = self.gathered();
                 let there = data.iter().flat_map(|d| d.buf.iter());
+                if hooks::seeded(SeededFault::VerifyUncompared) {
+                    return Ok(None);
+                }
                 if let Some(at) = there.zip(sent.iter().cycle()).position(|(a, b)| a != b) {
                     let sense = Sense::new(SenseKey::Miscompare, SenseCode::MISCOMPARE_DURING_VERIFY);
                     return Err(sense.with_information(at as u64).into());

@@ -65,6 +65,10 @@ impl CopyRun {
         let now = self.now.as_ref().map(|(_, run)| run.volume());
         self.turns.last().map(|(volume, _)| *volume).or(now)
     }
+    /// Whether what it has asked of a volume is the second half of a step.
+    fn is_writing(&self, phase: Phase) -> bool {
+        phase != Phase::Turn && self.now.as_ref().is_some_and(|(_, step)| step.is_writing())
+    }
     /// Memory of the step that waits.
     pub(super) fn step_bytes(&self) -> u64 {
         self.step.map_or(0, |(_, len)| len.into())
@@ -202,7 +206,9 @@ impl Session {
     /// A volume's answer to a turn, or to half a step.
     pub(super) fn copy_done(&mut self, cx: &mut Cx<'_>, slot: u16, done: IoDone) {
         let task = &mut self.tasks[slot.into()];
-        let may = Self::may_task(&self.who, self.host_id, cx, task);
+        let wrote = matches!(&task.job, Job::Copy(run) if run.is_writing(task.phase));
+        // What was carried out is answered so, though it might not be any more.
+        let may = if wrote { Ok(()) } else { Self::may_task(&self.who, self.host_id, cx, task) };
         let Job::Copy(run) = &mut task.job else { return };
         if let (Err(outcome), _) | (Ok(()), Err(outcome)) = (may, done.result.map_err(failure)) {
             return self.end_copy(cx, slot, outcome);

@@ -8,6 +8,7 @@ use super::task::Job;
 use crate::limits::{COPY_LIST_BYTES_MAX, TRANSFER_MAX, WRITE_SAME_BLOCKS_MAX};
 use crate::unit::{self, in_range};
 use crate::view::Unit;
+use base::hooks::{self, SeededFault};
 use base::unit::PIECE_BYTES;
 use format::scsi::{BlockRange, ByteCheck, Command, Invalid, ScsiStatus, Sense, SenseCode, SenseKey, Transfer};
 use object::ATOMIC_BYTES_MAX;
@@ -80,7 +81,8 @@ fn may_flush(unit: &Unit) -> Result<(), Outcome> {
 
 /// While a unit is being formatted it is not (SBC-3, format operations).
 fn is_ready(unit: &Unit) -> Result<(), Outcome> {
-    if unit.formatting { Err(Sense::new(SenseKey::NotReady, SenseCode::BECOMING_READY).into()) } else { Ok(()) }
+    let formatting = unit.formatting && !hooks::seeded(SeededFault::FormattedUnitReady);
+    if formatting { Err(Sense::new(SenseKey::NotReady, SenseCode::BECOMING_READY).into()) } else { Ok(()) }
 }
 
 /// What a command on a unit is to do.

@@ -4,6 +4,7 @@
 
 use super::task::{Phase, Task};
 use super::{Cx, Session, SessionEvent};
+use base::hooks::{self, SeededFault};
 use format::iscsi::{ManagementRequest, ManagementResponse, management, management_response};
 use format::scsi::{Lun, SenseCode};
 
@@ -116,7 +117,11 @@ impl Session {
             cx.stats.aborted += 1;
             task.aborted = true;
             // Data that is under way from the host for one that is gone is thrown away.
-            if task.is_under_way() { left.push(task.tag) } else { self.drop_task(cx, *slot) }
+            match task.is_under_way() {
+                true if hooks::seeded(SeededFault::AbortUnawaited) => {}
+                true => left.push(task.tag),
+                false => self.drop_task(cx, *slot),
+            }
         }
         left
     }

@@ -13,6 +13,7 @@ use crate::shared::host_id;
 use crate::unit::illegal;
 use crate::view::{Unit, portal_group};
 use base::HostId;
+use base::hooks::{self, SeededFault};
 use cluster::reservation::{self as engine, HostPort, State};
 use format::scsi::reservation::{
     Capabilities, FullStatus, MoveList, OUT_LIST_BYTES, OutList, ReservationType, ReserveIn, ReserveOut, build_full_status, build_keys,
@@ -107,7 +108,9 @@ fn command(p: &PersistentReserveOut, list: &OutList, registered: bool) -> Result
         (ReserveOut::Register | ReserveOut::RegisterAndIgnore, false) if nrkey == 0 => return Err(Outcome::GOOD),
         (ReserveOut::Register, false) => Do::Register { nrkey, ptpl },
         (ReserveOut::Register, true) if nrkey == 0 => Do::Unregister { crkey: Some(crkey), ptpl },
-        (ReserveOut::Register, true) => Do::Replace { crkey: Some(crkey), nrkey, ptpl },
+        (ReserveOut::Register, true) => {
+            Do::Replace { crkey: Some(crkey).filter(|_| !hooks::seeded(SeededFault::KeyNotAsked)), nrkey, ptpl }
+        }
         (ReserveOut::RegisterAndIgnore, true) if nrkey == 0 => Do::Unregister { crkey: None, ptpl },
         (ReserveOut::RegisterAndIgnore, _) => Do::Replace { crkey: None, nrkey, ptpl },
         (ReserveOut::Reserve, _) => Do::Acquire { crkey, rtype: engine_type(p.kind)? },

@@ -6,17 +6,22 @@
 //!
 //! Invariant: a command that met a unit attention was not carried out, and is sent again.
 
-use super::scsi::{command, status_of};
+use super::scsi::{command, reported, status_of};
 use super::{Link, Next, OWN, Speaks, Wire};
 use crate::plan::ClientPlan;
 use crate::workload::{Answer, Workload};
-use format::scsi::Command;
+use base::HostId;
+use format::nvme::{Status, StatusCode};
 use format::scsi::capacity::{CAPACITY16_BYTES, Capacity};
+use format::scsi::{Command, ScsiStatus};
 use initiator::iscsi::session::Payload;
-use initiator::iscsi::{Command as Task, Completed, LoginOptions, Session};
+use initiator::iscsi::{Command as Task, Completed, LoginOptions, ScsiFailure, Session};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+
+/// Operation code.
+const EXTENDED_COPY: u8 = 0x83;
 
 type Links<'a> = &'a mut [Link<Nexus>];
 
@@ -85,7 +90,7 @@ impl Host {
             (Err(f), _) => {
                 let status = status_of(&f);
                 // All but that there is none is tried again from the start.
-                if status.code != format::nvme::StatusCode::INVALID_NAMESPACE_OR_FORMAT {
+                if status.code != StatusCode::INVALID_NAMESPACE_OR_FORMAT {
                     return Next::Drop;
                 }
                 workload.identified(volume, lun, 0, None, since, now);
@@ -111,7 +116,7 @@ impl Speaks for Host {
         let options = LoginOptions {
             host: host_name(self.id),
             target: self.target.clone(),
-            isid: [0x80, 0, 0, 0, self.id as u8, at as u8],
+            isid: isid(self.id, at),
             header_digest: self.plan.digests.0,
             data_digest: self.plan.digests.1,
             chap: None,
@@ -126,7 +131,9 @@ impl Speaks for Host {
             next = if at == 0 { self.look(links, 0, now) } else { Next::Opened };
         }
         while let Some(done) = links[at].wire.session.pop() {
-            if done.result.is_err_and(|f| f.is_unit_attention()) {
+            // A session does so many copies at once; the next one is to come again.
+            let too_many = |f: ScsiFailure| f.status == ScsiStatus::Busy && done.command.cdb[0] == EXTENDED_COPY;
+            if done.result.is_err_and(|f| f.is_unit_attention() || too_many(f)) {
                 links[at].wire.again.push_back(done.command);
                 continue;
             }
@@ -138,14 +145,21 @@ impl Speaks for Host {
                 }
                 continue;
             }
-            let status = done.result.map_or_else(|f| status_of(&f), |()| format::nvme::Status::SUCCESS);
+            let status = match done.result {
+                Ok(()) => Status::SUCCESS,
+                // As it asked.
+                Err(f) if f.status == ScsiStatus::TaskAborted => Status::retry(StatusCode::ABORT_REQUESTED),
+                Err(f) => status_of(&f),
+            };
+            let (op, cdb) = (done.command.tag, done.command.cdb);
             let data = if let Payload::In(mut data) = done.command.payload {
                 data.truncate(done.bytes);
                 data
             } else {
                 Vec::new()
             };
-            self.workload.borrow_mut().done(Answer { op: done.command.tag, part: 0, status, data }, now);
+            let report = reported(&cdb, &data);
+            self.workload.borrow_mut().done(Answer { report, ..Answer::new(op, 0, status, data) }, now);
         }
         Self::send_again(&mut links[at].wire);
         next
@@ -165,6 +179,13 @@ impl Speaks for Host {
                     unreachable!("there is room for it");
                 }
             }
+            if workload.ops_left > 0 && workload.draw_abort() && workload.below(4) == 0 {
+                let ops: Vec<u64> = nexus.session.tags_in_flight().filter(|t| t & OWN == 0).collect();
+                let op = ops.get(workload.below(ops.len().max(1) as u64) as usize);
+                if let Some(op) = op.filter(|op| nexus.session.abort(**op)) {
+                    workload.aborting(*op);
+                }
+            }
         }
     }
 
@@ -174,6 +195,14 @@ impl Speaks for Host {
 }
 
 /// The iSCSI name of a client's host.
-pub(super) fn host_name(client: usize) -> String {
+fn host_name(client: usize) -> String {
     format!("iqn.2026-11.io.basalt.sim:client-{client}")
+}
+/// What its sessions call themselves.
+const fn isid(client: usize, at: usize) -> [u8; 6] {
+    [0x80, 0, 0, 0, client as u8, at as u8]
+}
+/// Whom reservations of its first session belong to.
+pub(super) fn host_id(client: usize) -> HostId {
+    iscsi::host_id_of(&host_name(client), isid(client, 0))
 }

@@ -7,17 +7,19 @@
 use super::{Link, Next, OWN, Speaks, Wire};
 use crate::plan::ClientPlan;
 use crate::rights::host_id;
-use crate::workload::{Answer, Order, What, Workload};
+use crate::workload::{Answer, Order, Reported, What, Workload};
+use base::HostId;
 use format::nvme::admin::{GetLogPage, Identify, SetFeatures, plain_sqe};
 use format::nvme::fabrics::{CNTLID_DYNAMIC, Connect, ConnectData, PropertyAccess};
 use format::nvme::identify::{self, IdentifyNamespace};
 use format::nvme::property::{self, Config};
-use format::nvme::reservation::{Notification, Report};
+use format::nvme::reservation::{Notification, Report, parse_extended_report};
 use format::nvme::{AdminOpcode, Fuse, Sqe, feature, log};
 use format::nvme_tcp::Digests;
 use initiator::io::Io;
 use initiator::queue::{ClientQueue, Completed, Payload, QueueOptions, Request};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 const CONNECT: u64 = OWN;
@@ -69,7 +71,7 @@ impl Wire for Queue {
 
 /// The commands of an order: two for Compare and Write.
 fn requests(order: Order) -> Vec<Request> {
-    let Order { op, ns, what } = order;
+    let Order { op, ns, what, .. } = order;
     let tag = op << 1;
     let of = |(sqe, payload)| vec![Request { sqe, payload, tag }];
     match what {
@@ -98,11 +100,31 @@ pub(super) struct Host {
     aborting: Option<(usize, u16)>,
     /// Namespaces that were asked for on these connections: which, and when.
     asked: Vec<(u32, u64)>,
+    /// Numbers of the orders that ask for a report.
+    reports: BTreeSet<u64>,
+}
+
+/// A report, if it can be read.
+fn reported(bytes: &[u8]) -> Option<Reported> {
+    let (head, entries) = parse_extended_report(bytes)?;
+    let registrants = entries.iter().map(|e| (Some(HostId::from_bytes(e.hostid)), e.rkey, e.rcsts & 1 == 1)).collect();
+    Some(Reported { generation: head.generation, rtype: head.rtype, ptpl: Some(head.ptpls == 1), registrants })
 }
 
 impl Host {
     pub(super) fn new(id: usize, plan: ClientPlan, nqn: String, workload: Rc<RefCell<Workload>>) -> Host {
-        Host { id, plan, nqn, workload, cntlid: CNTLID_DYNAMIC, beat_at: 0, cids: Vec::new(), aborting: None, asked: Vec::new() }
+        Host {
+            id,
+            plan,
+            nqn,
+            workload,
+            cntlid: CNTLID_DYNAMIC,
+            beat_at: 0,
+            cids: Vec::new(),
+            aborting: None,
+            asked: Vec::new(),
+            reports: BTreeSet::new(),
+        }
     }
 
     fn own(links: Links<'_>, at: usize, sqe: Sqe, payload: Payload, tag: u64) {
@@ -226,7 +248,9 @@ impl Speaks for Host {
                 let ended = (at, done.cqe.cid);
                 self.cids.retain(|(at, cid, _)| (*at, *cid) != ended);
                 let (op, part, status) = (op_of(done.tag), (done.tag & 1) as usize, done.cqe.status);
-                self.workload.borrow_mut().done(Answer { op, part, status, data: done.payload.into_bytes() }, now);
+                let data = done.payload.into_bytes();
+                let report = self.reports.remove(&op).then(|| reported(&data)).flatten();
+                self.workload.borrow_mut().done(Answer { report, ..Answer::new(op, part, status, data) }, now);
                 continue;
             }
             match self.own_answer(links, at, done, now) {
@@ -253,6 +277,9 @@ impl Speaks for Host {
             while !workload.nothing_left() && queue.room() > 0 && queue.in_flight() < depth {
                 let Some(order) = workload.next(self.id, queue.room(), now) else { continue };
                 let op = order.op;
+                if matches!(order.what, What::Report) {
+                    self.reports.insert(op);
+                }
                 for request in requests(order) {
                     match queue.submit(request) {
                         Ok(cid) => {
@@ -280,5 +307,6 @@ impl Speaks for Host {
         self.cids.clear();
         self.aborting = None;
         self.asked.clear();
+        self.reports.clear();
     }
 }

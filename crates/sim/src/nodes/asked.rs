@@ -4,8 +4,9 @@
 //! Never: decides what a reservation command means (`cluster::reservation` does).
 
 use super::node::{Node, VolumeChange};
-use super::records::{name_of, volume_id};
+use super::records::name_of;
 use super::truth::Asked;
+use crate::node_types::volume_id;
 use base::{HostId, VolumeId, WriteProtect};
 use cluster::record::{ReservationRecord, VolumeRecord};
 use cluster::reservation::{Command, State};

@@ -4,8 +4,9 @@
 //! Never: changes anything later.
 
 use super::plan::NodesPlan;
+use crate::node_types::{IQN, NQN, volume_id};
 use crate::plan::VolumePlan;
-use base::{ClusterId, ComponentId, CopyState, GroupId, NodeId, NodeSlot, ObjectId, Ownership, VolumeId, WriteProtect};
+use base::{ClusterId, ComponentId, CopyState, GroupId, NodeId, NodeSlot, ObjectId, Ownership, WriteProtect};
 use cluster::Policy;
 use cluster::record::*;
 use directory::{DirectoryError, ModelledNode, Transaction};
@@ -13,8 +14,6 @@ use std::net::SocketAddr;
 
 /// Bytes up to which a component reaches.
 const COMPONENT_BYTES: u64 = 1 << 30;
-/// What hosts connect to.
-pub const NQN: &str = "nqn.2026-11.io.basalt:simulated";
 
 /// The cluster.
 pub fn cluster() -> ClusterId {
@@ -31,10 +30,6 @@ pub fn node_called(name: &str) -> Option<usize> {
 /// The disk group of a node.
 pub fn group_of(node: usize) -> GroupId {
     GroupId::from_bytes([node as u8 + 1; 16])
-}
-/// A volume.
-pub fn volume_id(volume: usize) -> VolumeId {
-    VolumeId::from_bytes([volume as u8 + 1; 16])
 }
 
 fn node_record(plan: &NodesPlan, node: usize, links: SocketAddr) -> NodeRecord {
@@ -112,7 +107,7 @@ fn subsystem(volumes: usize) -> SubsystemRecord {
         hosts: Default::default(),
         namespaces: (0..volumes).map(|at| (at as u32 + 1, NamespaceRecord::for_all(volume_id(at)))).collect(),
         security: Default::default(),
-        iqn: Some(crate::node_types::IQN.into()),
+        iqn: Some(IQN.into()),
         namespace_grant: None,
         created_unix_s: 1,
     }

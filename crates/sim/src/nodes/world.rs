@@ -5,12 +5,12 @@
 
 use super::node::{Door, FrontEnds, NodeControl, Parts, VolumeChange};
 use super::plan::{NodeEvent, NodesPlan, Outage};
-use super::records::{self, NQN, cluster, volume_id};
+use super::records::{self, cluster};
 use super::truth::Truth;
 use super::way::{Through, Way};
 use crate::client;
 use crate::cut_ways::CutWays;
-use crate::node_types;
+use crate::node_types::{self, volume_id};
 use crate::workload::{Paths, Workload};
 use base::{ComponentId, CopyState, Duration, Instant};
 use cluster::record::{GroupRecord, ObjectRecord, VolumeRecord};
@@ -219,7 +219,7 @@ impl NodesLab {
         }
         for (id, client) in plan.base.clients.iter().enumerate() {
             let [nvme, iscsi, _] = PORTS.map(|port| addr(&lab.world, plan.client_at[id], port));
-            let served = node_types::served_at([nvme, iscsi], NQN);
+            let served = node_types::served_at([nvme, iscsi]);
             let (host, client) = client::add(&mut lab.world, id, client.clone(), served, &lab.workload);
             lab.clients.push(ClientHost { host, client });
         }

@@ -5,9 +5,10 @@
 
 use super::ids::{NODE, component_id, group};
 use crate::acts::Act;
+use crate::node_types::volume_id;
 use crate::plan::VolumePlan;
 use crate::served::State;
-use base::{CopyState, ObjectId, Ownership, VolumeId, WriteProtect};
+use base::{CopyState, ObjectId, Ownership, WriteProtect};
 use cluster::record::{ComponentRecord, ObjectRecord, PolicyRecord, Stage, VolumeRecord};
 use cluster::{Finish, Policy};
 use dataplane::{ComponentNo, ComponentRef, ComponentSpec, MirrorDesired, ObjectLayout, VolumeDesired, VolumeLimits};
@@ -50,7 +51,7 @@ impl Record {
             ownership: Ownership::FIRST,
             mirrors: numbers.iter().enumerate().map(mirror).collect(),
         };
-        let id = VolumeId::from_bytes([at as u8 + 1; 16]);
+        let id = volume_id(at);
         let limits = VolumeLimits { iops_max: plan.iops_max, bytes_per_s_max: None };
         let mut desired = VolumeDesired { checksum: plan.checksum, limits, ..VolumeDesired::plain(id, format!("v{at}"), bytes, object) };
         desired.lba_bytes = plan.lba_bytes;

@@ -57,7 +57,7 @@ impl OpKind {
         (OpKind::Abort, 1),
     ];
     /// What hosts over iSCSI do not do: SCSI has no such command, or none that is served.
-    pub const NVME_ONLY: [OpKind; 5] = [OpKind::Lose, OpKind::Copy, OpKind::Abort, OpKind::Reserve, OpKind::Report];
+    pub const NVME_ONLY: [OpKind; 1] = [OpKind::Lose];
     /// What hosts do besides that take each other's rights away.
     pub const DISPUTE: [(OpKind, u64); 2] = [(OpKind::Reserve, 3), (OpKind::Report, 1)];
     /// All of them.

@@ -15,9 +15,24 @@ const AIMED_LIVES_MIN: usize = 3;
 
 /// In a third of the plans some clients speak iSCSI.
 pub(crate) fn transports(rng: &mut Rng, plan: &mut Plan) {
-    if rng.one_in(3) {
-        let first = rng.below(plan.clients.len() as u64) as usize;
-        plan.clients.iter_mut().enumerate().for_each(|(at, c)| c.iscsi = at == first || rng.one_in(2));
+    if !rng.one_in(3) {
+        return;
+    }
+    let first = rng.below(plan.clients.len() as u64) as usize;
+    plan.clients.iter_mut().enumerate().for_each(|(at, c)| c.iscsi = at == first || rng.one_in(2));
+    if !plan.mix.iter().any(|(kind, _)| *kind == OpKind::Reserve) {
+        return;
+    }
+    // Each session is a host of its own to reservations: who disputes has one.
+    plan.clients.iter_mut().filter(|c| c.iscsi).for_each(|c| c.queues = 1);
+    if rng.one_in(2) {
+        // A session ends with long writes under way, and another host takes the unit.
+        (plan.op_blocks_max, plan.cache.1.bytes_per_s) = (256, plan.cache.1.bytes_per_s / 20);
+        for life in &mut plan.lives {
+            for _ in 0..4 {
+                life.faults.push(Timed { at_ns: 1_000_000 + rng.below(life.limit_ns), fault: Fault::Reset { client: first } });
+            }
+        }
     }
 }
 

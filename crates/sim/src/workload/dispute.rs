@@ -4,16 +4,51 @@
 //! Never: decides a command; the operator does.
 
 use super::kept::{Flight, Workload};
-use super::order::{Order, What};
+use super::order::{Order, Reported, What};
 use crate::plan::OpKind;
-use crate::rights::{Need, host_id};
+use crate::rights::Need;
 use crate::trace::{Event, Place};
 use base::HostId;
 use cluster::reservation::{Command, Outcome, Refusal, ReservationType, State};
-use format::nvme::reservation::{PTPL_CLEAR, PTPL_KEEP, PTPL_SET, parse_extended_report};
+use format::nvme::reservation::{PTPL_CLEAR, PTPL_KEEP, PTPL_SET};
 use format::nvme::{Status, StatusCode};
 use initiator::reservation::Reservation;
 use std::collections::BTreeSet;
+
+/// A reservation command that was sent and not heard of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    op: u64,
+    client: usize,
+    volume: usize,
+    reservation: Reservation,
+}
+
+impl Asked {
+    /// Whether a node may ask for this when it gets the command.
+    fn may_mean(&self, command: &Command) -> bool {
+        match (self.reservation, *command) {
+            (Reservation::Register { key, cptpl }, Command::Register { nrkey, ptpl }) => {
+                // SCSI has no word for "as it is".
+                let same = if cptpl == PTPL_KEEP { ptpl != Some(true) } else { ptpl == Some(cptpl == PTPL_SET) };
+                nrkey == key && same
+            }
+            // REGISTER of SCSI without a key, of a host that has one already: that is for its owner to refuse.
+            (Reservation::Register { key, .. }, Command::Replace { crkey, nrkey, .. }) => (crkey, nrkey) == (Some(0), key),
+            (Reservation::Unregister { key }, Command::Unregister { crkey, .. }) => crkey == key,
+            (Reservation::Replace { old, new }, Command::Replace { crkey, nrkey, .. }) => (crkey, nrkey) == (old, new),
+            (Reservation::Acquire { key, rtype }, Command::Acquire { crkey, rtype: kind }) => (crkey, kind.byte()) == (key, rtype),
+            (Reservation::Preempt { key, other, rtype, abort }, Command::Preempt { crkey, prkey, rtype: kind, abort: aborts }) => {
+                (crkey, prkey, kind.byte(), aborts) == (key, other, rtype, abort)
+            }
+            (Reservation::Release { key, rtype }, Command::Release { crkey, rtype: kind }) => {
+                crkey == key && kind.is_some_and(|kind| kind.byte() == rtype)
+            }
+            (Reservation::Clear { key }, Command::Clear { crkey }) => crkey == key,
+            _ => false,
+        }
+    }
+}
 
 impl Workload {
     /// A Register, Acquire or Release that makes some sense, or a Report.
@@ -30,6 +65,9 @@ impl Workload {
         let ns = self.volumes[volume].namespace;
         let nsid = ns.nsid;
         let what = if kind == OpKind::Reserve { What::Reserve(self.draw_reservation(client, volume)) } else { What::Report };
+        if let What::Reserve(reservation) = what {
+            self.asked.push(Asked { op: self.next_op, client, volume, reservation });
+        }
         let (op, place) = (self.next_op, Place { volume, block: 0, blocks: 0 });
         self.next_op += 1;
         self.trace.push(now, Event::Sent { op, client, kind, place, value: 0 });
@@ -38,19 +76,19 @@ impl Workload {
         let flight = Flight { client, nsid, kind, place, sent: now, values, more, expected, open: 1, statuses, aborted: false };
         self.flights.insert(op, flight);
         *self.counts.ops.entry(kind).or_default() += 1;
-        Some(Order { op, ns, what })
+        Some(Order { op, volume, ns, what })
     }
 
     fn draw_reservation(&mut self, client: usize, volume: usize) -> Reservation {
-        let (rng, state) = (&mut self.rng, self.volumes[volume].rights.newest());
+        let (rng, own, state) = (&mut self.rng, self.hosts[client], self.volumes[volume].rights.newest());
         let rtype = ReservationType::ALL[rng.below(6) as usize].byte();
         // A key of its own for each client, or now and then one that is not its own.
-        let key = if rng.one_in(12) { 99 } else { state.registrants().get(&host_id(client)).copied().unwrap_or(client as u64 + 1) };
-        if !state.registrants().contains_key(&host_id(client)) && !rng.one_in(12) {
+        let key = if rng.one_in(12) { 99 } else { state.registrants().get(&own).copied().unwrap_or(client as u64 + 1) };
+        if !state.registrants().contains_key(&own) && !rng.one_in(12) {
             let cptpl = [PTPL_KEEP, PTPL_CLEAR, PTPL_SET][rng.below(3) as usize];
             return Reservation::Register { key, cptpl };
         }
-        let others: Vec<u64> = state.registrants().iter().filter(|(h, _)| **h != host_id(client)).map(|(_, key)| *key).collect();
+        let others: Vec<u64> = state.registrants().iter().filter(|(h, _)| **h != own).map(|(_, key)| *key).collect();
         let held = state.rtype().map_or(rtype, ReservationType::byte);
         match rng.below(16) {
             0..4 => Reservation::Acquire { key, rtype },
@@ -64,9 +102,19 @@ impl Workload {
         }
     }
 
+    /// The node has asked for this in the name of a host: it must be what the host has sent.
+    fn check_asked(&mut self, volume: usize, by: HostId, command: &Command) -> Option<usize> {
+        // Examinations have hosts of their own.
+        let client = self.volumes[volume].rights.client_of(by)?;
+        if !self.asked.iter().any(|a| (a.client, a.volume) == (client, volume) && a.may_mean(command)) {
+            self.fail(format!("{command:?} on volume {volume} is not what client {client} has sent: {:?}", self.asked), None);
+        }
+        Some(client)
+    }
+
     /// The operator has carried out a reservation command; every core will serve it soon.
     pub fn reserved(&mut self, volume: usize, by: HostId, state: State, command: &Command, outcome: &Outcome, now: u64) {
-        let Some(client) = self.client_of(by) else { return };
+        let Some(client) = self.check_asked(volume, by, command) else { return };
         self.note(now, format!("client {client} has changed the reservation of volume {volume}: {command:?}"));
         let v = &mut self.volumes[volume];
         if !v.rights.decided(state, client, command, outcome, now) {
@@ -93,21 +141,26 @@ impl Workload {
             return self
                 .fail(format!("{command:?} on volume {volume} was refused with {why:?}, which is not what the standard says"), None);
         }
-        if let Some(client) = self.client_of(by) {
+        if let Some(client) = self.check_asked(volume, by, command) {
             self.volumes[volume].rights.refused(client, why, now);
         }
     }
-    fn client_of(&self, host: HostId) -> Option<usize> {
-        (0..self.plan.clients.len()).find(|c| host_id(*c) == host)
-    }
 
     pub(super) fn reserve_done(&mut self, op: u64, flight: &Flight, status: Status, now: u64) {
+        // What was aborted, or is to be tried again, may be with the operator all the same.
+        if status.is_success() || matches!(status.code, StatusCode::RESERVATION_CONFLICT | StatusCode::INVALID_FIELD) {
+            self.asked.retain(|a| a.op != op);
+        }
         if self.may_be_unserved(flight, status, now) {
             return;
         }
+        // Who has no key hears it where its command comes: there is nothing to give up, and no key to name (SPC-4 table 57).
+        let over_iscsi = self.is_over_iscsi(flight.client);
         let v = &mut self.volumes[flight.place.volume];
         let refused = |why| v.rights.was_refused(flight.client, why, flight.sent);
+        let at_once = over_iscsi && v.rights.may_be_unregistered(flight.client, flight.sent, now);
         let legal = match status.code {
+            _ if at_once && (status.is_success() || status.code == StatusCode::RESERVATION_CONFLICT) => true,
             _ if status.is_success() => v.rights.was_decided(flight.client, flight.sent),
             StatusCode::RESERVATION_CONFLICT => refused(Refusal::Conflict),
             StatusCode::INVALID_FIELD => refused(Refusal::InvalidField),
@@ -136,7 +189,7 @@ impl Workload {
         }
     }
 
-    pub(super) fn report_done(&mut self, op: u64, flight: &Flight, status: Status, bytes: &[u8], now: u64) {
+    pub(super) fn report_done(&mut self, op: u64, flight: &Flight, status: Status, reported: Option<&Reported>, now: u64) {
         if !status.is_success() {
             let legal = status.code == StatusCode::ABORT_REQUESTED && flight.aborted
                 || self.unsteady && !status.dnr
@@ -146,15 +199,7 @@ impl Workload {
             }
             return;
         }
-        let reported = parse_extended_report(bytes);
-        let same = |state: &State| {
-            let Some((head, entries)) = &reported else { return false };
-            let registrants = state.registrants().iter().map(|(host, key)| (*host, *key, state.is_holder(*host)));
-            head.generation == state.generation()
-                && head.rtype == state.rtype().map_or(0, ReservationType::byte)
-                && (head.ptpls == 1) == state.ptpl()
-                && registrants.eq(entries.iter().map(|e| (HostId::from_bytes(e.hostid), e.rkey, e.rcsts & 1 == 1)))
-        };
+        let same = |state: &State| reported.is_some_and(|reported| reported.is(state));
         if !self.volumes[flight.place.volume].rights.may_be_reported(flight.sent, now, same) {
             self.fail(format!("#{op} reported {reported:?}, which was the case at no time since it was sent"), None);
         }

@@ -2,11 +2,12 @@
 //!
 //! Never: draws a command, judges an answer.
 
+use super::dispute::Asked;
 use super::had::{Had, Moved};
 use super::paths::Paths;
 use crate::model::{Candidate, Cell};
 use crate::plan::{OpKind, Plan, VolumePlan};
-use crate::rights::{Need, Rights};
+use crate::rights::{Hosts, Need, Rights};
 use crate::served::{Served, State};
 use crate::trace::{Place, Trace};
 use format::nvme::Status;
@@ -127,6 +128,10 @@ pub struct Workload {
     pub(super) operated: bool,
     /// Several nodes serve the volumes: what one passes on to another may come to no answer.
     pub(super) several: Option<Paths>,
+    /// Who the clients are.
+    pub(super) hosts: Hosts,
+    /// Reservation commands that were sent and not heard of.
+    pub(super) asked: Vec<Asked>,
     /// The volumes.
     pub volumes: Vec<Volume>,
     pub(super) flights: BTreeMap<u64, Flight>,
@@ -175,7 +180,7 @@ pub(super) struct Operated {
 
 impl Volume {
     /// A volume of zeroes.
-    pub(super) fn new(plan: &VolumePlan, state: State) -> Volume {
+    pub(super) fn new(plan: &VolumePlan, state: State, hosts: &Hosts) -> Volume {
         Volume {
             namespace: Namespace {
                 nsid: state.nsid.unwrap_or(0),
@@ -190,7 +195,7 @@ impl Volume {
             end: plan.blocks,
             pins: BTreeMap::new(),
             checksum: plan.checksum,
-            rights: Rights::default(),
+            rights: Rights::of(hosts.clone()),
             withheld: Vec::new(),
             served: Served::new(state),
             operated: Operated::default(),

@@ -193,7 +193,7 @@ impl Workload {
     /// Another volume is there.
     pub fn made(&mut self, plan: &VolumePlan, state: State, now: u64) {
         let away = State { nsid: None, ..state };
-        let mut volume = Volume::new(plan, away);
+        let mut volume = Volume::new(plan, away, &self.hosts);
         volume.namespace.nsid = state.nsid.unwrap_or(0);
         volume.served.decided(state, now);
         self.volumes.push(volume);
