@@ -8,6 +8,7 @@
 // A tool: threads, files and clocks of the standard library are what it is made of.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod exports;
 pub mod model;
 mod records;
 pub mod simulated;

@@ -20,6 +20,7 @@
 //! Never: a second meaning for a key.
 
 use super::{drives, place};
+pub use crate::exports::Transport;
 use cluster::Policy;
 use dataplane::{Rules, Settings};
 use lab::LabError;
@@ -37,6 +38,8 @@ pub const DEVICES_MAX: usize = 64;
 pub const CAPACITY_MAX: usize = 7;
 /// Volumes.
 pub const VOLUMES_MAX: usize = 128;
+/// Hosts with clients.
+pub const HOSTS_MAX: usize = 16;
 /// Smallest namespace after scaling: below this a group has no room for its tables.
 pub const NAMESPACE_BYTES_MIN: u64 = 96 << 20;
 const GIB: f64 = 1_073_741_824.0;
@@ -56,6 +59,9 @@ pub struct Cluster {
     /// The way between clients and nodes, and between nodes.
     #[serde(default)]
     pub network: Network,
+    /// Clients on hosts of their own, which speak a protocol; without it they are at the door behind the front end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<ClientsModel>,
     /// The volumes, which are the disks of the load.
     pub volumes: Volumes,
     /// How destaging is paced.
@@ -108,13 +114,34 @@ pub enum Cost {
 }
 
 impl Cost {
-    /// Nanoseconds of the front end for a request, besides devices.
-    pub const REQUEST_NS: f64 = 3_000.0;
+    /// Nanoseconds of the front end for a request, besides devices: its own code, and the kernel's way to the network.
+    const REQUEST_NS: f64 = 3_000.0;
+    /// The same without the kernel's way, as with RDMA: an assumption.
+    const OFFLOADED_REQUEST_NS: f64 = 1_000.0;
+    /// Nanoseconds for a send or receive of many requests together, beside that: an assumption.
+    const NETWORK_OP_NS: f64 = 300.0;
     /// For the simulator; `None`: free.
     pub fn of_core(self, scale: &Scale) -> Option<CoreCost> {
+        self.scaled(scale, 0.9, (1_000.0, 0.45))
+    }
+    /// The same where front ends run. Half of what a byte costs is its way between the store and the network.
+    pub fn over_protocol(self, scale: &Scale, clients: &ClientsModel) -> Option<CoreCost> {
+        self.scaled(scale, if clients.offload { 0.45 } else { 0.9 }, (Self::NETWORK_OP_NS, 0.0))
+    }
+    /// Nanoseconds of the front end for a request, besides devices and the network.
+    pub fn of_request(self, scale: &Scale, clients: Option<&ClientsModel>) -> f64 {
+        let ns = if clients.is_some_and(|c| c.offload) { Self::OFFLOADED_REQUEST_NS } else { Self::REQUEST_NS };
+        if self == Cost::Measured { ns * scale.rate } else { 0.0 }
+    }
+    fn scaled(self, scale: &Scale, byte_ns: f64, (net_op_ns, net_byte_ns): (f64, f64)) -> Option<CoreCost> {
         let n = scale.rate;
-        let cost =
-            CoreCost { turn_ns: 200.0 * n, device_op_ns: 1_300.0 * n, byte_ns: 0.9 * n, net_op_ns: 1_000.0 * n, net_byte_ns: 0.45 * n };
+        let cost = CoreCost {
+            turn_ns: 200.0 * n,
+            device_op_ns: 1_300.0 * n,
+            byte_ns: byte_ns * n,
+            net_op_ns: net_op_ns * n,
+            net_byte_ns: net_byte_ns * n,
+        };
         (self == Cost::Measured).then_some(cost)
     }
 }
@@ -174,6 +201,23 @@ impl Default for Network {
     fn default() -> Self {
         Network { round_trip_us: round_trip(), gbit_per_s: gbit() }
     }
+}
+
+/// Clients on hosts of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientsModel {
+    /// What they speak.
+    pub transport: Transport,
+    /// Hosts, each with one core; volumes are dealt to them in turn.
+    #[serde(default = "once")]
+    pub hosts: usize,
+    /// What the work of a host's core costs.
+    #[serde(default = "free")]
+    pub core_cost: Cost,
+    /// The network adapters move the bytes, as with RDMA: a request costs a core of the node a third, and a byte half (assumptions).
+    #[serde(default)]
+    pub offload: bool,
 }
 
 /// The volumes: all alike, dealt to the groups in turn, those of the first groups of all nodes first.
@@ -241,6 +285,9 @@ fn one() -> f64 {
 }
 fn once() -> usize {
     1
+}
+fn free() -> Cost {
+    Cost::Free
 }
 fn shards() -> u8 {
     8
@@ -334,6 +381,15 @@ impl Cluster {
         for (at, node) in self.nodes.iter().enumerate() {
             let place = if nodes == 1 { format!("{place}: nodes") } else { format!("{place}: nodes[{at}]") };
             self.check_node(&place, node)?;
+        }
+        if let Some(clients) = &self.clients {
+            if nodes > 1 {
+                return wrong("clients", format!("over a protocol a model has one node; this one has {nodes}"));
+            }
+            let most = HOSTS_MAX.min(self.volumes.count);
+            if clients.hosts == 0 || clients.hosts > most {
+                return wrong("clients.hosts", format!("{} hosts: there are 1 to {most}, each has a volume", clients.hosts));
+            }
         }
         let v = &self.volumes;
         let key = "volumes.failures_to_tolerate";

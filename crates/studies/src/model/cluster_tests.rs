@@ -45,6 +45,8 @@ fn nonsense_names_its_key() {
         ("name = \"one CM6\"", "name = \"one CM6\"\ncolour = 3", "colour"),
         ("[volumes]", "[destage]\nlow_percent = 80\n[volumes]", "low_percent"),
         ("[volumes]", "[network]\ngbit_per_s = -1\n[volumes]", "network"),
+        ("[volumes]", "[clients]\ntransport = \"fc\"\n[volumes]", "fc"),
+        ("[volumes]", "[clients]\ntransport = \"iscsi\"\nhosts = 9\n[volumes]", "clients.hosts: 9 hosts: there are 1 to 8"),
     ] {
         let text = GOOD.replace(from, to);
         assert_ne!(text, GOOD, "{from}");

@@ -1,10 +1,11 @@
-//! The clients of modelled nodes: a front end on each of their cores that plays the load and keeps its latencies.
+//! The clients of modelled nodes: they play the load and keep its latencies.
 //!
 //! ```text
-//! Thread: operation drawn ──► submitted ──► answered by the node ──► round trip and link ──► counted ──► the next one
+//! Thread: operation drawn ──► submitted ──► answered by the node ──► seen by the client ──► counted ──► the next one
 //! ```
 //!
-//! A volume is used on one core of its owner, as by a queue of NVMe/TCP on the optimised path: [`crate::model::place::entrances`].
+//! They sit behind the front end, on the node's cores: a volume is used on one core of its owner, as by a queue of NVMe/TCP on the optimised path
+//! ([`crate::model::place::entrances`]). Or they are on hosts of their own, and speak a protocol (`hosts`).
 //! Invariants: an operation is counted once, when its client sees the answer; the open loop counts from the intended start; the same load and seed
 //! give the same operations.
 //! Never: waits; knows where data lies.
@@ -12,7 +13,7 @@
 use super::tally::Tally;
 use base::IoClass;
 use base::{Instant, crc32c};
-use frontend::{Backend, Client, Data, DataVec, IoDone, IoOp, IoRequest, VolumeRef, extents};
+use frontend::{Backend, Client, Data, DataVec, IoOp, IoRequest, VolumeRef, extents};
 use lab::workload::generate::{Operation, Schedule, Thread};
 use rt::sim::LinkWay;
 use rt::{Buf, Queue, Rt, TimerId};
@@ -43,6 +44,8 @@ pub struct Shared {
     entrances: Vec<(usize, usize)>,
     /// In nanoseconds.
     round_trip_ns: u64,
+    /// Hosts whose connections are open.
+    pub hosts_ready: usize,
     /// What went wrong first.
     pub wrong: Option<String>,
 }
@@ -93,13 +96,17 @@ enum Due {
     Come(usize),
 }
 
-/// The front end of one core.
+/// The way to the volumes.
+pub trait Door {
+    /// An operation on a disk. Its answer comes with the number `at`.
+    fn submit(&mut self, rt: &Rt, shared: &mut Shared, at: usize, disk: usize, op: &Operation);
+}
+
+/// Clients on one core.
 pub struct Clients {
     shared: Rc<RefCell<Shared>>,
-    /// Of which node.
-    node: usize,
-    /// Nanoseconds of the core for a request, besides devices.
-    request_ns: f64,
+    /// Whether a disk is played here.
+    is_here: Box<dyn Fn(&Shared, usize) -> bool>,
     queue: Queue,
     timer: Option<(TimerId, u64)>,
     due: BinaryHeap<Reverse<(u64, u64, Due)>>,
@@ -119,9 +126,28 @@ impl Shared {
             bytes.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&rng.next_u64().to_le_bytes()));
             Pattern { crc: crc32c(&bytes), bytes }
         };
-        Shared { patterns: (0..PATTERNS).map(pattern).collect(), pattern: 0, play: None, entrances, round_trip_ns, wrong: None }
+        Shared {
+            patterns: (0..PATTERNS).map(pattern).collect(),
+            pattern: 0,
+            play: None,
+            entrances,
+            round_trip_ns,
+            hosts_ready: 0,
+            wrong: None,
+        }
     }
 
+    /// The next block of a disk.
+    fn next_pattern(&mut self) -> &Pattern {
+        self.pattern = (self.pattern + 1) % PATTERNS;
+        &self.patterns[self.pattern]
+    }
+    /// Bytes to write, as a host sends them.
+    pub fn bytes(&mut self, len: u32) -> Vec<u8> {
+        let mut data = vec![1; len as usize];
+        data.chunks_exact_mut(BLOCK).for_each(|block| block.copy_from_slice(&self.next_pattern().bytes));
+        data
+    }
     fn data(&mut self, offset: u64, len: u32) -> DataVec {
         let mut parts = DataVec::new();
         for extent in extents(offset, len) {
@@ -129,8 +155,7 @@ impl Shared {
             let mut data = Data { buf: Buf::alloc(0), crcs: Default::default() };
             if extent.is_aligned() {
                 for block in buf.chunks_exact_mut(BLOCK) {
-                    self.pattern = (self.pattern + 1) % PATTERNS;
-                    let pattern = &self.patterns[self.pattern];
+                    let pattern = self.next_pattern();
                     block.copy_from_slice(&pattern.bytes);
                     data.crcs.push(pattern.crc);
                 }
@@ -152,12 +177,11 @@ impl Shared {
 }
 
 impl Clients {
-    /// The clients of a core of a node.
-    pub fn new(rt: &Rt, shared: Rc<RefCell<Shared>>, node: usize, request_ns: f64) -> Clients {
+    /// Clients of these disks.
+    pub fn new(rt: &Rt, shared: Rc<RefCell<Shared>>, is_here: impl Fn(&Shared, usize) -> bool + 'static) -> Clients {
         Clients {
             shared,
-            node,
-            request_ns,
+            is_here: Box::new(is_here),
             queue: rt.queue(),
             timer: None,
             due: BinaryHeap::new(),
@@ -174,14 +198,13 @@ impl Clients {
     }
 
     /// A new play: every thread of this core's volumes begins.
-    fn begin(&mut self, rt: &Rt, shared: &mut Shared, backend: &mut dyn Backend) {
+    fn begin(&mut self, rt: &Rt, shared: &mut Shared, door: &mut dyn Door) {
         let Some(play) = &shared.play else { return };
         if play.began == self.began {
             return;
         }
         self.began = play.began;
-        let here = (self.node, rt.core());
-        let mine: Vec<usize> = (0..play.disks.len()).filter(|d| shared.entrances[*d] == here).collect();
+        let mine: Vec<usize> = (0..play.disks.len()).filter(|d| (self.is_here)(shared, *d)).collect();
         for disk in mine {
             let d = &shared.play.as_ref().expect("looked at above").disks[disk];
             match &d.open {
@@ -189,13 +212,13 @@ impl Clients {
                     let at = self.began + schedule.at_ns();
                     self.later(at, Due::Come(disk));
                 }
-                None => self.start_idle(rt, shared, backend, disk),
+                None => self.start_idle(rt, shared, door, disk),
             }
         }
     }
 
     /// Lets threads without work begin, as far as the loop's kind lets them.
-    fn start_idle(&mut self, rt: &Rt, shared: &mut Shared, backend: &mut dyn Backend, disk: usize) {
+    fn start_idle(&mut self, rt: &Rt, shared: &mut Shared, door: &mut dyn Door, disk: usize) {
         let now = rt.now().0;
         loop {
             let Some(play) = &mut shared.play else { return };
@@ -223,11 +246,11 @@ impl Clients {
                 (None, None) => (now, d.threads[thread].next_operation()),
             };
             d.idle.pop();
-            self.submit(rt, shared, backend, Flight { disk, thread, op, intended, good: false });
+            self.submit(rt, shared, door, Flight { disk, thread, op, intended, good: false });
         }
     }
 
-    fn submit(&mut self, rt: &Rt, shared: &mut Shared, backend: &mut dyn Backend, flight: Flight) {
+    fn submit(&mut self, rt: &Rt, shared: &mut Shared, door: &mut dyn Door, flight: Flight) {
         let Flight { disk, op, .. } = flight;
         let at = self.free.pop().unwrap_or_else(|| {
             self.flights.push(None);
@@ -237,28 +260,25 @@ impl Clients {
         if let Some(play) = &mut shared.play {
             play.under_way += 1;
         }
-        rt::sim::charge(rt, self.request_ns);
-        let (offset, len) = (op.offset, u64::from(op.bytes));
-        let op = match op.kind {
-            IoClass::Read => IoOp::Read { offset, len: op.bytes },
-            IoClass::Write => IoOp::Write { offset, data: shared.data(offset, op.bytes) },
-            IoClass::Discard => IoOp::Trim { offset, len },
-        };
-        backend.submit(rt, IoRequest::new(at as u64, VolumeRef(disk as u32), op));
+        door.submit(rt, shared, at, disk, &op);
     }
 
-    fn answered(&mut self, rt: &Rt, shared: &mut Shared, done: IoDone) {
-        let at = done.token as usize;
+    /// The node has answered an operation; its client sees that then.
+    fn answered(&mut self, shared: &mut Shared, at: usize, problem: Option<String>) -> &Flight {
         let flight = self.flights[at].as_mut().expect("an answer to an operation under way");
-        flight.good = done.result.is_ok();
-        if let Err(error) = done.result {
-            shared.wrong.get_or_insert_with(|| format!("volume {}: {error}", flight.disk + 1));
+        flight.good = problem.is_none();
+        if let Some(problem) = problem {
+            shared.wrong.get_or_insert_with(|| format!("volume {}: {problem}", flight.disk + 1));
         }
-        let seen = shared.seen_at(rt, flight.op.kind, flight.op.bytes);
-        self.later(seen, Due::Seen(at));
+        flight
+    }
+    /// A client sees an answer now.
+    pub fn ended(&mut self, rt: &Rt, shared: &mut Shared, door: &mut dyn Door, at: usize, problem: Option<String>) {
+        self.answered(shared, at, problem);
+        self.seen(rt, shared, door, at);
     }
 
-    fn seen(&mut self, rt: &Rt, shared: &mut Shared, backend: &mut dyn Backend, at: usize) {
+    fn seen(&mut self, rt: &Rt, shared: &mut Shared, door: &mut dyn Door, at: usize) {
         let flight = self.flights[at].take().expect("seen once");
         self.free.push(at);
         let now = rt.now().0;
@@ -266,11 +286,11 @@ impl Clients {
         play.under_way -= 1;
         play.tally.record(&flight.op, now - flight.intended, flight.good);
         play.disks[flight.disk].idle.push(flight.thread);
-        self.start_idle(rt, shared, backend, flight.disk);
+        self.start_idle(rt, shared, door, flight.disk);
     }
 
     /// An operation of an open loop comes, or a limit lets one begin.
-    fn come(&mut self, rt: &Rt, shared: &mut Shared, backend: &mut dyn Backend, disk: usize) {
+    fn come(&mut self, rt: &Rt, shared: &mut Shared, door: &mut dyn Door, disk: usize) {
         let Some(play) = &mut shared.play else { return };
         let (began, ends) = (play.began, play.ends);
         let d = &mut play.disks[disk];
@@ -290,7 +310,7 @@ impl Clients {
             }
             self.later(next, Due::Come(disk));
         }
-        self.start_idle(rt, shared, backend, disk);
+        self.start_idle(rt, shared, door, disk);
     }
 
     fn arm(&mut self, rt: &Rt, disks: usize) {
@@ -312,20 +332,14 @@ impl Clients {
     }
 }
 
-impl Client for Clients {
-    fn poll(&mut self, rt: &Rt, backend: &mut dyn Backend) -> bool {
+impl Clients {
+    /// Does what is due; whether there was something.
+    pub fn go_on(&mut self, rt: &Rt, shared: &mut Shared, door: &mut dyn Door) -> bool {
         while self.queue.pop().is_some() {
             self.timer = None;
         }
-        let shared = Rc::clone(&self.shared);
-        let mut shared = shared.borrow_mut();
-        let mut busy = false;
-        while let Some(done) = backend.pop() {
-            busy = true;
-            self.answered(rt, &mut shared, done);
-        }
-        self.begin(rt, &mut shared, backend);
-        let now = rt.now().0;
+        self.begin(rt, shared, door);
+        let (now, mut busy) = (rt.now().0, false);
         while let Some(Reverse((at, _, due))) = self.due.peek().copied() {
             if at > now {
                 break;
@@ -333,12 +347,62 @@ impl Client for Clients {
             self.due.pop();
             busy = true;
             match due {
-                Due::Seen(flight) => self.seen(rt, &mut shared, backend, flight),
-                Due::Come(disk) => self.come(rt, &mut shared, backend, disk),
+                Due::Seen(flight) => self.seen(rt, shared, door, flight),
+                Due::Come(disk) => self.come(rt, shared, door, disk),
             }
         }
         let disks = shared.play.as_ref().map_or(0, |play| play.disks.len());
         self.arm(rt, disks);
         busy
+    }
+}
+
+/// The clients of a core of a node, behind the front end.
+pub struct AtTheDoor {
+    clients: Clients,
+    /// Nanoseconds of the core for a request, besides devices: those of the front end.
+    request_ns: f64,
+}
+
+impl AtTheDoor {
+    /// On a core of a node.
+    pub fn new(rt: &Rt, shared: Rc<RefCell<Shared>>, node: usize, request_ns: f64) -> AtTheDoor {
+        let here = (node, rt.core());
+        AtTheDoor { clients: Clients::new(rt, shared, move |shared, disk| shared.entrances[disk] == here), request_ns }
+    }
+}
+
+struct Volumes<'a> {
+    backend: &'a mut dyn Backend,
+    request_ns: f64,
+}
+
+impl Door for Volumes<'_> {
+    fn submit(&mut self, rt: &Rt, shared: &mut Shared, at: usize, disk: usize, op: &Operation) {
+        rt::sim::charge(rt, self.request_ns);
+        let (offset, len) = (op.offset, u64::from(op.bytes));
+        let op = match op.kind {
+            IoClass::Read => IoOp::Read { offset, len: op.bytes },
+            IoClass::Write => IoOp::Write { offset, data: shared.data(offset, op.bytes) },
+            IoClass::Discard => IoOp::Trim { offset, len },
+        };
+        self.backend.submit(rt, IoRequest::new(at as u64, VolumeRef(disk as u32), op));
+    }
+}
+
+impl Client for AtTheDoor {
+    fn poll(&mut self, rt: &Rt, backend: &mut dyn Backend) -> bool {
+        let AtTheDoor { clients, request_ns } = self;
+        let shared = Rc::clone(&clients.shared);
+        let mut shared = shared.borrow_mut();
+        let mut busy = false;
+        while let Some(done) = backend.pop() {
+            busy = true;
+            let at = done.token as usize;
+            let Operation { kind, bytes, .. } = clients.answered(&mut shared, at, done.result.err().map(|e| e.to_string())).op;
+            let seen = shared.seen_at(rt, kind, bytes);
+            clients.later(seen, Due::Seen(at));
+        }
+        clients.go_on(rt, &mut shared, &mut Volumes { backend, request_ns: *request_ns }) || busy
     }
 }

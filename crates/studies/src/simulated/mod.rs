@@ -5,7 +5,9 @@
 //! the job before has left it; a result is a function of cluster, jobs and seed.
 //! Never: looks at the real clock for anything but the date; scales a latency.
 
+mod charged;
 mod front;
+mod hosts;
 mod node;
 mod tally;
 mod world;
@@ -114,6 +116,9 @@ impl Simulated {
         workload.check(&workload.name)?;
         if workload.verify {
             return wrong("verify", "models do not verify contents (all blocks have one of 16); run without, or on a real target");
+        }
+        if self.cluster.clients.is_some() && workload.depth > hosts::DEPTH_MAX {
+            return wrong("depth", "over a protocol at most 128 operations are outstanding on a volume of a model");
         }
         let too_long = |s: &lab::workload::Stream| s.sizes.iter().any(|z| z.bytes > TRANSFER_BYTES_MAX);
         if workload.streams.iter().any(too_long) {
@@ -227,7 +232,8 @@ impl Simulated {
             streams: streams.iter().enumerate().map(|(at, f)| (name(at), scaled(f))).collect(),
             verified: None,
             client_cpu_s: 0.0,
-            target_cpu_s: Some(cores_s * n),
+            // A core has one `rate`-th of its speed, and does as much of the work: it is as busy as the real one.
+            target_cpu_s: Some(cores_s),
             seconds,
             notes,
             carried: 0,
@@ -240,8 +246,12 @@ impl Simulated {
 
     fn notes(&self) -> Vec<String> {
         let scale = &self.cluster.scale;
+        let own = match &self.cluster.clients {
+            None => "data plane, object layer and store",
+            Some(_) => "front end, data plane, object layer and store, and the clients' side of the protocol,",
+        };
         let mut notes = vec![format!(
-            "Modelled hardware ({}), virtual time: data plane, object layer and store are Basalt's own code; drives, cores and network are models.",
+            "Modelled hardware ({}), virtual time: {own} are Basalt's own code; drives, cores and network are models.",
             self.cluster.name
         )];
         if scale.rate > 1.0 {

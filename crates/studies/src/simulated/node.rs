@@ -8,9 +8,11 @@
 //! Invariants: what is served is made from the records; a change is called made when the node that asked for it serves what it says.
 //! Never: lets time pass but for a command.
 
-use super::front::{Clients, Shared};
+use super::charged::Charged;
+use super::front::{AtTheDoor, Shared};
 use super::world::failed;
-use crate::model::cluster::{Cluster, Cost, Namespace};
+use crate::exports::{self, Hosts, Transport};
+use crate::model::cluster::{Cluster, Namespace};
 use crate::model::drives;
 use crate::records::{self, cluster_id, name_of};
 use base::{ComponentId, Duration, GroupId, ObjectId};
@@ -20,7 +22,7 @@ use dataplane::{
     RecordRevision, component_spec, core_seeds, format_spec, served,
 };
 use directory::{ModelledNode, NodeDevices, Revision, Transaction};
-use frontend::{InProcess, Of, Pair};
+use frontend::{FrontEnd, InProcess, Of, Pair};
 use lab::LabError;
 use peers::{LinkSecurity, Peers, PeersDesired};
 use rt::sim::{HostId, SimDeviceOptions, SimDrive, World};
@@ -31,8 +33,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-/// The front ends of a modelled node: clients in the process, and the other nodes.
-type Front = Pair<InProcess<Clients>, Peers>;
+/// The front ends of a modelled node: clients behind the door, hosts, and the other nodes.
+type Front = Pair<Pair<InProcess<AtTheDoor>, Charged<Hosts>>, Peers>;
 
 /// Longest time that a command may take, in virtual time.
 const COMMAND_MAX: Duration = Duration::from_secs(3600);
@@ -47,6 +49,8 @@ pub(super) struct Node {
     events: Receiver<DataPlaneEvent>,
     /// Of each group, cache first.
     pub devices: BTreeMap<GroupId, Vec<Device>>,
+    /// What hosts see.
+    pub exports: <Hosts as FrontEnd>::Desired,
     generation: u64,
     /// What the host of owners is answered when this is served.
     waiting: Vec<(Completion<()>, Answer)>,
@@ -124,16 +128,20 @@ impl Node {
             all.insert(group_id(number, at), devices);
         }
         let (cores, settings) = (model.cores, cluster.settings(model.groups[0].shards));
-        let (commands, events, made) = core_seeds(cores, settings, (Arc::default(), Arc::default()));
+        let hosts = Arc::new(exports::shared());
+        let (commands, events, made) = core_seeds(cores, settings, (Arc::new((Arc::default(), Arc::clone(&hosts))), Arc::default()));
         let seeds: RefCell<Vec<Option<CoreSeed<Front>>>> = RefCell::new(made.into_iter().map(Some).collect());
         let shared = Rc::clone(shared);
-        let request_ns = if model.core_cost == Cost::Measured { Cost::REQUEST_NS * cluster.scale.rate } else { 0.0 };
+        let behind = cluster.clients.is_none();
+        let request_ns = model.core_cost.of_request(&cluster.scale, cluster.clients.as_ref());
         let host = world.add_host(cores, move |rt| {
             let seed = seeds.borrow_mut()[rt.core()].take().expect("each core is started once");
-            let clients = Clients::new(&rt, Rc::clone(&shared), number, request_ns);
-            seed.start_with(&rt, Pair::new(InProcess(Some(clients)), Peers::new(&rt)))
+            let at_the_door = behind.then(|| AtTheDoor::new(&rt, Rc::clone(&shared), number, request_ns));
+            let hosts = Charged::new(Hosts::start(&rt, Arc::clone(&hosts)), request_ns);
+            seed.start_with(&rt, Pair::new(Pair::new(InProcess(at_the_door), hosts), Peers::new(&rt)))
         });
-        Node { number, host, commands, events, devices: all, generation: 0, waiting: Vec::new() }
+        let exports = Default::default();
+        Node { number, host, commands, events, devices: all, exports, generation: 0, waiting: Vec::new() }
     }
     /// Where it takes links, and with how many cores.
     pub fn links(&self, world: &World, cluster: &Cluster) -> LinksRecord {
@@ -143,6 +151,24 @@ impl Node {
     pub fn listen(&self, world: &mut World, cluster: &Cluster) -> Result<(), LabError> {
         let at = self.links(world, cluster).addr;
         outcome(world, &self.commands.listen(Of::Second(at))).map(drop)
+    }
+
+    /// Where hosts reach it by a protocol.
+    pub fn hosts_at(&self, world: &World, transport: Transport) -> SocketAddr {
+        let port = match transport {
+            Transport::NvmeTcp => 4420,
+            Transport::Iscsi => 3260,
+        };
+        SocketAddr::new(world.addr(self.host), port)
+    }
+    /// Takes hosts.
+    pub fn listen_for_hosts(&self, world: &mut World, transport: Transport) -> Result<(), LabError> {
+        let at = self.hosts_at(world, transport);
+        let listener = match transport {
+            Transport::NvmeTcp => Of::First(exports::nvme_listener(at)),
+            Transport::Iscsi => Of::Second(at.into()),
+        };
+        outcome(world, &self.commands.listen(Of::First(Of::Second(listener)))).map(drop)
     }
 
     /// Its groups are made and open.
@@ -173,7 +199,7 @@ impl Node {
             volumes: served.volumes,
             held: served.held,
             objects: served.objects,
-            exports: ((), nodes),
+            exports: (((), self.exports.clone()), nodes),
         })
     }
 

@@ -4,16 +4,18 @@
 //! Never: draws anything but from the seed.
 
 use super::front::{Play, Shared};
+use super::hosts::{EXPORT, Host, HostOptions};
 use super::node::{Node, group_id, outcome};
+use crate::exports;
 use crate::model::cluster::Cluster;
 use crate::model::place::{self, CopyModel};
 use crate::records;
-use base::{ComponentId, Instant, ObjectId, VolumeId};
+use base::{ComponentId, Duration, Instant, ObjectId, VolumeId};
 use cluster::record::{ObjectRecord, VolumeRecord};
 use dataplane::{DataPlaneError, Device};
 use directory::{ModelledNode, Transaction};
 use lab::LabError;
-use rt::sim::{NetOptions, World};
+use rt::sim::{HostId, NetOptions, World};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,6 +29,8 @@ const SEGMENT_BYTES: u64 = 65_536;
 /// How long nodes may take until they own what they have, and what they get then to come to rest.
 const TAKE_OVER_MAX_NS: u64 = 60_000_000_000;
 const AT_REST_NS: u64 = 500_000_000;
+/// How long hosts may take to connect.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// How often it is looked whether they do.
 const OWNED_LOOK_NS: u64 = 50_000_000;
 
@@ -38,6 +42,8 @@ pub(super) struct Modelled {
     records: Vec<ModelledNode>,
     /// Cores of each.
     cores: Vec<usize>,
+    /// Hosts with clients.
+    hosts: Vec<HostId>,
     shared: Rc<RefCell<Shared>>,
 }
 
@@ -100,14 +106,45 @@ impl Modelled {
         let nodes: Vec<Node> = (0..cluster.nodes.len()).map(|at| Node::start(&mut world, cluster, at, &shared)).collect();
         let records = records::nodes(nodes.len(), cluster.volumes.failures_to_tolerate);
         let cores = cluster.nodes.iter().map(|node| node.cores).collect();
-        let mut modelled = Modelled { world, nodes, records, cores, shared };
+        let mut modelled = Modelled { world, nodes, records, cores, hosts: Vec::new(), shared };
         modelled.serve(cluster)?;
+        let hosts = modelled.connect(cluster)?;
         for (node, model) in modelled.nodes.iter().zip(&cluster.nodes) {
-            if let Some(cost) = model.core_cost.of_core(&cluster.scale) {
+            let cost = match &cluster.clients {
+                Some(clients) => model.core_cost.over_protocol(&cluster.scale, clients),
+                None => model.core_cost.of_core(&cluster.scale),
+            };
+            if let Some(cost) = cost {
                 modelled.world.core_cost(node.host, cost);
             }
         }
+        if let Some(clients) = &cluster.clients
+            && let Some(cost) = clients.core_cost.over_protocol(&cluster.scale, clients)
+        {
+            hosts.into_iter().for_each(|host| modelled.world.core_cost(host, cost));
+        }
         Ok(modelled)
+    }
+
+    /// Hosts with clients connect to the one node, if the clients speak a protocol.
+    fn connect(&mut self, cluster: &Cluster) -> Result<Vec<HostId>, LabError> {
+        let Some(clients) = cluster.clients else { return Ok(Vec::new()) };
+        self.nodes[0].listen_for_hosts(&mut self.world, clients.transport)?;
+        let addr = self.nodes[0].hosts_at(&self.world, clients.transport);
+        let add = |host| {
+            let options = HostOptions { host: (host, clients.hosts), transport: clients.transport, addr, volumes: cluster.volumes.count };
+            let shared = Rc::clone(&self.shared);
+            self.world.add_host(1, move |rt| Box::new(Host::new(&rt, Rc::clone(&shared), options)))
+        };
+        let hosts: Vec<HostId> = (0..clients.hosts).map(add).collect();
+        self.hosts.clone_from(&hosts);
+        let shared = Rc::clone(&self.shared);
+        let ready = || shared.borrow().hosts_ready == clients.hosts || shared.borrow().wrong.is_some();
+        if !self.world.run_until(CONNECT_MAX, ready) || self.shared.borrow().wrong.is_some() {
+            let problem = self.take_wrong().unwrap_or_else(|| "the modelled hosts do not come to be connected".into());
+            return Err(LabError::Engine { engine: NAME, problem });
+        }
+        Ok(hosts)
     }
 
     /// Writes into the directory what the cluster consists of, has the nodes do what is decided from that, and serve it.
@@ -131,6 +168,10 @@ impl Modelled {
             node.work(world, records)?;
         }
         let several = nodes.len() > 1;
+        if cluster.clients.is_some() {
+            let volumes = (0..cluster.volumes.count).map(|at| VolumeId::from_bytes(volume_id(at))).collect();
+            nodes[0].exports = exports::exports(&[(EXPORT, volumes)]);
+        }
         for (node, records) in nodes.iter_mut().zip(records) {
             if several {
                 node.listen(world, cluster)?;
@@ -218,6 +259,7 @@ impl Modelled {
         for (node, cores) in self.nodes.iter().zip(&self.cores) {
             (0..*cores).for_each(|core| self.world.rt(node.host, core).wake(core));
         }
+        self.hosts.iter().for_each(|host| self.world.rt(*host, 0).wake(0));
     }
     /// Looks at the load that is played.
     ///

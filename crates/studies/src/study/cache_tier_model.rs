@@ -74,6 +74,7 @@ impl Model {
             scale: Scale { rate: options.rate.unwrap_or(rate), size: options.size.unwrap_or(size) },
             nodes: vec![node(tier, groups); nodes],
             network: Network { round_trip_us: 60.0, gbit_per_s: 100.0 },
+            clients: None,
             volumes: Volumes { count: volumes, gib: data_gib / volumes as f64, stripes: 0, failures_to_tolerate },
             destage: Destage { rules, ..Destage::default() },
         }

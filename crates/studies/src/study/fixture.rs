@@ -82,6 +82,7 @@ impl Fixture {
                 groups: vec![group; self.groups],
             }],
             network: Network::default(),
+            clients: None,
             volumes: Volumes { count: self.volumes.0, gib: self.volumes.1, stripes: 0, failures_to_tolerate: 0 },
             destage: Destage::default(),
         }

@@ -17,6 +17,7 @@ mod options;
 pub mod real;
 mod rounds;
 pub mod transport;
+mod transport_model;
 
 pub use follow::Follow;
 pub use labels::label;

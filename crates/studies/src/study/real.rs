@@ -10,16 +10,16 @@
 //! Never: measures through the page cache; says what came out.
 
 use super::follow::Follow;
+pub use crate::exports::Transport;
+use crate::exports::{self, Hosts, iqn, nqn};
 use crate::records::{self, cluster_id};
-use base::{ByteSize, ComponentId, GroupId, ObjectId, Security, Visibility, VolumeId};
+use base::{ByteSize, ComponentId, GroupId, ObjectId, VolumeId};
 use cluster::record::{DeviceRecord, GroupRecord, ObjectRecord, VolumeRecord};
-use cluster::{Path as VolumePath, PathState};
 use dataplane::{
     DataPlaneError, DataPlaneHandle, Desired, Device, NodeConfig, OpenError, OpenOptions, Settings, component_spec, format_spec, served,
 };
 use directory::{ModelledNode, NodeDevices, Transaction};
-use frontend::{HostLimits, Of, Pair};
-use iscsi::{TargetDesired, UnitDesired};
+use frontend::Of;
 use lab::LabError;
 use lab::engine::iscsi::Iscsi;
 use lab::engine::nvme_tcp::NvmeTcp;
@@ -28,12 +28,10 @@ use lab::engine::{Engine, Fill, Job, Watch};
 use lab::measure::{Second, TargetSecond};
 use lab::results::Measured;
 use lab::workload::Workload;
-use nvmf::{ListenerKind, ListenerSpec, NamespaceDesired, Options, SubsystemDesired, TargetShared};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -87,28 +85,6 @@ pub struct Sizes {
     pub volume: u64,
 }
 
-/// What hosts reach the node by.
-type Hosts = Pair<nvmf::Target, iscsi::Target>;
-
-/// What a client reaches a volume by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// NVMe/TCP.
-    NvmeTcp,
-    /// iSCSI.
-    Iscsi,
-}
-
-impl Transport {
-    /// As in labels.
-    pub fn name(self) -> &'static str {
-        match self {
-            Transport::NvmeTcp => "NVMe/TCP",
-            Transport::Iscsi => "iSCSI",
-        }
-    }
-}
-
 /// The volumes of a fixture, as clients name them.
 struct Disks {
     nvme_tcp: Vec<String>,
@@ -116,24 +92,12 @@ struct Disks {
 }
 
 impl Disks {
-    fn new((nvme_tcp, iscsi): (SocketAddr, SocketAddr), nqn: &str, iqn: &str, volumes: usize) -> Disks {
+    fn new((nvme_tcp, iscsi): (SocketAddr, SocketAddr), at: usize, volumes: usize) -> Disks {
+        let (nqn, iqn) = (nqn(at), iqn(at));
         Disks {
             nvme_tcp: (1..=volumes).map(|n| format!("nvme-tcp://{nvme_tcp}/{nqn}?nsid={n}")).collect(),
             iscsi: (1..=volumes).map(|n| format!("iscsi://{iscsi}/{iqn}/{n}")).collect(),
         }
-    }
-}
-
-/// The same volumes under the same numbers, over iSCSI.
-fn target(at: usize, of: &SubsystemDesired) -> TargetDesired {
-    let path = VolumePath { group: 1, state: PathState::Optimized };
-    let unit = |n: &NamespaceDesired| UnitDesired { volume: n.volume, hosts: n.hosts.clone(), path };
-    TargetDesired {
-        name: format!("iqn.2026-11.io.basalt:study-{at}"),
-        allow_any_host: true,
-        hosts: Vec::new(),
-        authenticated: false,
-        units: of.namespaces.iter().map(|(nsid, n)| (*nsid, unit(n))).collect(),
     }
 }
 
@@ -144,15 +108,9 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// Formats the groups of a fixture on files, and writes down groups and volumes. Gives the subsystem that is to show
-    /// them.
-    fn fixture(
-        &mut self,
-        node: &mut ModelledNode,
-        made: &Made,
-        (at, cut): (usize, &Cut),
-        sizes: Sizes,
-    ) -> Result<SubsystemDesired, LabError> {
+    /// Formats the groups of a fixture on files, and writes down groups and volumes. Gives the volumes, which hosts are to
+    /// see.
+    fn fixture(&mut self, node: &mut ModelledNode, made: &Made, (at, cut): (usize, &Cut), sizes: Sizes) -> Result<Vec<VolumeId>, LabError> {
         let part = |bytes: u64, n: usize| (bytes / n as u64) >> 20 << 20;
         let group_id = |g: usize| GroupId::from_bytes(id(1, at, g, 0));
         for g in 0..cut.groups {
@@ -167,25 +125,16 @@ impl Making<'_> {
             self.devices.insert(group.id, devices);
             self.format_group(&group)?;
         }
-        let mut namespaces = BTreeMap::new();
+        let mut volumes = Vec::new();
         for v in 0..sizes.volumes {
             let names = (VolumeId::from_bytes(id(4, at, v, 0)), ObjectId::from_bytes(id(2, at, v, 0)), format!("volume-{at}-{v}"));
-            namespaces.insert(v as u32 + 1, NamespaceDesired { volume: names.0, hosts: Visibility::All, ana: nvmf::Ana::default() });
+            volumes.push(names.0);
             let on = (0..cut.capacity).map(|mirror| ((v + mirror) % cut.capacity) as u8).collect();
             let component_id = |mirror, _| ComponentId::from_bytes(id(3, at, v, mirror));
             let (volume, object) = records::volume(names, sizes.volume, &[(0, group_id(v % cut.groups), on)], component_id);
             node.write_volume(&volume, &object).expect("nobody else writes");
         }
-        Ok(SubsystemDesired {
-            nqn: format!("nqn.2026-11.io.basalt:study-{at}"),
-            serial: format!("study-{at}"),
-            model: "Basalt study".into(),
-            allow_any_host: true,
-            hosts: Vec::new(),
-            namespaces,
-            security: Security::Plain,
-            manage_namespaces: false,
-        })
+        Ok(volumes)
     }
 }
 
@@ -295,31 +244,19 @@ impl Site {
     /// Starts a node, makes the files of all cuts in `real.dir`, formats them, and serves what is decided from the
     /// records.
     pub fn start(real: &Real, cuts: &[Cut], sizes: Sizes) -> Result<Site, LabError> {
-        let options = Options::default();
-        let limits = HostLimits { connections: options.host_connections_max, memory: options.host_memory_bytes_max };
-        let nvme = Arc::new(TargetShared::new(options));
-        let units = Arc::new(iscsi::Shared::new(Arc::clone(nvme.quotas()), limits));
-        let config = NodeConfig { cores: cores(), pin: false, settings: settings(), shared: (nvme, units) };
+        let config = NodeConfig { cores: cores(), pin: false, settings: settings(), shared: exports::shared() };
         let node = DataPlaneHandle::start(config).map_err(failed)?;
-        let listener = ListenerSpec {
-            addr: SocketAddr::from(([127, 0, 0, 1], 0)),
-            kind: ListenerKind::Io,
-            advertise: None,
-            security: Security::Plain,
-        };
-        let at_any_port = iscsi::ListenerSpec::from(listener.addr);
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listen = |at| node.listen(at).map(|(Of::First(addr) | Of::Second(addr))| addr).map_err(failed);
-        let addrs = (listen(Of::First(listener))?, listen(Of::Second(at_any_port))?);
+        let addrs = (listen(Of::First(exports::nvme_listener(any)))?, listen(Of::Second(any.into()))?);
         let made = real.make_dir()?;
         let (mut control, mut making) = (records::node(), Making { plane: &node, devices: BTreeMap::new() });
-        let fixture = |cut| making.fixture(&mut control, &made, cut, sizes);
-        let subsystems = cuts.iter().enumerate().map(fixture).collect::<Result<Vec<_>, _>>()?;
+        let fixture = |cut: (usize, &Cut)| Ok((cut.0, making.fixture(&mut control, &made, cut, sizes)?));
+        let made = cuts.iter().enumerate().map(fixture).collect::<Result<Vec<_>, LabError>>()?;
         control.work(&mut making)?;
         let volumes = served(&control.records(), control.observed()).volumes;
-        let targets: Vec<TargetDesired> = subsystems.iter().enumerate().map(|(at, s)| target(at, s)).collect();
-        let disks = |(s, t): (&SubsystemDesired, &TargetDesired)| Disks::new(addrs, &s.nqn, &t.name, sizes.volumes);
-        let fixtures = subsystems.iter().zip(&targets).map(disks).collect();
-        let exports = (nvmf::Desired { subsystems, ..nvmf::Desired::default() }, iscsi::Desired { targets, ..iscsi::Desired::default() });
+        let fixtures = (0..cuts.len()).map(|at| Disks::new(addrs, at, sizes.volumes)).collect();
+        let exports = exports::exports(&made);
         node.apply(Desired { generation: 1, volumes, held: Vec::new(), objects: Vec::new(), exports }).map_err(failed)?;
         Ok(Site { node, fixtures, before: None })
     }

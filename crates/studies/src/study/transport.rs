@@ -1,4 +1,4 @@
-//! NVMe/TCP beside iSCSI on the same volumes: what a transport costs, on files of this machine.
+//! NVMe/TCP beside iSCSI on the same volumes: what a transport costs, on modelled networks (`transport_model`) and on files of this machine.
 //!
 //! ```text
 //! rounds: for each load  NVMe/TCP: as fast as it goes, 80 % of that   iSCSI: the same
@@ -10,10 +10,12 @@
 //! Never: calls a difference real that the interval does not show; says anything of a network that is not there.
 
 use super::follow::Follow;
-use super::labels::{labels, published};
+use super::labels::{label, labels, published};
 use super::options::Options;
 use super::real::{Cut, Real, Site, Sizes, Transport, cores};
 use super::rounds::as_one;
+pub use super::transport_model::run;
+use super::transport_model::{ISCSI, NETWORKS, TRANSPORTS};
 use base::ByteSize;
 use lab::LabError;
 use lab::engine::Job;
@@ -33,14 +35,14 @@ const ROUNDS: usize = 5;
 const WARM_UP_S: f64 = 0.5;
 const MEASURE_S: f64 = 2.0;
 /// The share of its maximum at which a transport is measured beside it.
-const SHARE: f64 = 0.8;
+pub(super) const SHARE: f64 = 0.8;
 
 const READ: &str = "4 KiB random read";
 const SEQUENTIAL: &str = "64 KiB sequential read";
 const OLTP: &str = "8 KiB random 90/10, OLTP-like";
 const OLTP_LOG: &str = "90/10 in hot ranges and a log, OLTP-like";
-const FULL: &str = "100 %";
-const PART: &str = "80 %";
+pub(super) const FULL: &str = "100 %";
+pub(super) const PART: &str = "80 %";
 
 /// The loads, in the order of the published table.
 pub fn loads() -> Vec<Workload> {
@@ -93,15 +95,47 @@ pub fn figures() -> Vec<Published> {
     rows.into_iter().map(row).collect()
 }
 
-/// Modelled hardware has no front end (docs/lab-models.md), so nothing of a transport.
-pub fn run(_: &Options, _: &mut dyn Follow) -> Result<Vec<Measured>, LabError> {
-    let problem = "models have no front end, so they show nothing of a transport: run it on this machine with --real DIR".into();
-    Err(LabError::Workload { place: "transport".into(), problem })
-}
-
-/// Of a run on models, which there is none of.
-pub fn verdict(_: &[Measured]) -> Vec<String> {
-    Vec::new()
+/// What came out on modelled networks, in sentences.
+pub fn verdict(cases: &[Measured]) -> Vec<String> {
+    let of = |network: &str, transport: &str, share: &str, load: &str| {
+        let want = [("network", network), ("transport", transport), ("share", share), ("load", load)];
+        cases.iter().find(|m| want.iter().all(|(k, v)| label(m, k) == *v))
+    };
+    let mut says = Vec::new();
+    for load in loads() {
+        for share in [FULL, PART] {
+            let mut parts = Vec::new();
+            for (transport, ..) in TRANSPORTS.iter().filter(|(name, ..)| *name != ISCSI) {
+                let changes = NETWORKS.iter().filter_map(|(network, ..)| {
+                    let (ours, iscsi) = (of(network, transport, share, &load.name)?, of(network, ISCSI, share, &load.name)?);
+                    let percent = |f: &dyn Fn(&Measured) -> f64| match ((f(ours) / f(iscsi) - 1.0) * 100.0).round() {
+                        0.0 => "0 %".to_owned(),
+                        x => format!("{x:+.0} %"),
+                    };
+                    let latency = |m: &Measured| m.total().latency.mean_ns();
+                    Some(format!("{} and {}", percent(&Measured::iops), percent(&latency)))
+                });
+                let changes: Vec<String> = changes.collect();
+                if !changes.is_empty() {
+                    parts.push(format!("{transport} {}", changes.join(", ")));
+                }
+            }
+            let beside = figures_of(&load.name, share);
+            let beside = if beside.is_empty() { String::new() } else { format!(" Published: {}.", beside.join(", ")) };
+            if !parts.is_empty() {
+                says.push(format!("{}, at {share}, throughput and mean latency against iSCSI: {}.{beside}", load.name, parts.join("; ")));
+            }
+        }
+    }
+    if !says.is_empty() {
+        let networks = NETWORKS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join("; ");
+        says.insert(0, format!("Each with three networks, in this order: {networks}."));
+        says.push(
+            "Hosts cost nothing here, and a request costs the node the same over both protocols: what differs is what they say to each other, and with adapters that move the bytes what it costs the node. What is published beyond that, this model does not explain: hosts and array have code of their own for each protocol."
+                .into(),
+        );
+    }
+    says
 }
 
 /// Whether it can be run there: before anything is made.

@@ -21,10 +21,35 @@ fn the_loads_make_sense_and_each_published_figure_stands_beside_one() {
     }
 }
 
+/// On modelled networks: every case is there, and the sentences say of each network what they show.
 #[test]
-fn models_are_refused_with_what_to_do() {
-    let error = run(&Options::default(), &mut Quiet).unwrap_err().to_string();
-    assert!(error.contains("--real DIR"), "{error}");
+fn a_short_study_on_models_has_all_cases_and_says_what_they_show() {
+    let options = Options { time: 0.5, ..Options::default() };
+    let cases = run(&options, &mut Quiet).unwrap();
+    assert_eq!(cases.len(), 3 * 3 * 4 * 2);
+    for m in &cases {
+        let all = m.total();
+        assert!(all.operations > 0 && all.errors == 0, "{:?}: {all:?}", m.labels);
+    }
+    let of = |network: usize, transport: usize, load: &str| {
+        let want = [("network", NETWORKS[network].0), ("transport", TRANSPORTS[transport].0), ("share", FULL), ("load", load)];
+        cases.iter().find(|m| want.iter().all(|(k, v)| label(m, k) == *v)).unwrap()
+    };
+    // 64 KiB reads fill 10 Gbit/s with either protocol: 1,250 MB/s less headers.
+    for transport in 0..3 {
+        let m = of(0, transport, SEQUENTIAL);
+        let mb_s = m.total().bytes as f64 / m.measured_s / 1e6;
+        assert!((1_100.0..1_300.0).contains(&mb_s), "{:?}: {mb_s}", m.labels);
+    }
+    // Four cores are the limit, and no more than there are; there adapters that move the bytes help.
+    let busy = of(2, 0, READ).target_cpu_s.unwrap() / of(2, 0, READ).measured_s;
+    assert!((3.8..4.2).contains(&busy), "{busy}");
+    assert!(of(2, 1, READ).iops() > 1.2 * of(2, 0, READ).iops());
+    let says = verdict(&cases);
+    assert_eq!(says.len(), 1 + 8 + 1, "{says:#?}");
+    assert!(says[2].starts_with("4 KiB random read, at 80 %") && says[2].contains("Published: throughput +14.6 %"), "{says:#?}");
+    assert_eq!(says[2].matches(" % and ").count(), 6, "{says:#?}");
+    assert!(verdict(&[]).is_empty());
 }
 
 #[test]
