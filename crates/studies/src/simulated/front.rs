@@ -102,11 +102,14 @@ pub trait Door {
     fn submit(&mut self, rt: &Rt, shared: &mut Shared, at: usize, disk: usize, op: &Operation);
 }
 
+/// Whether a disk, by its number, is played by certain clients.
+type IsHere = Box<dyn Fn(&Shared, usize) -> bool>;
+
 /// Clients on one core.
 pub struct Clients {
     shared: Rc<RefCell<Shared>>,
     /// Whether a disk is played here.
-    is_here: Box<dyn Fn(&Shared, usize) -> bool>,
+    is_here: IsHere,
     queue: Queue,
     timer: Option<(TimerId, u64)>,
     due: BinaryHeap<Reverse<(u64, u64, Due)>>,
