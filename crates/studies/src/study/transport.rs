@@ -131,7 +131,7 @@ pub fn verdict(cases: &[Measured]) -> Vec<String> {
         let networks = NETWORKS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join("; ");
         says.insert(0, format!("Each with three networks, in this order: {networks}."));
         says.push(
-            "Hosts cost nothing here, and a request costs the node the same over both protocols: what differs is what they say to each other, and with adapters that move the bytes what it costs the node. What is published beyond that, this model does not explain: hosts and array have code of their own for each protocol."
+            "Hosts cost nothing here, and a request costs the node the same over both protocols: what differs is what they say to each other, and with offload, which is nearest to NVMe over RoCE, that network adapters move the bytes. What is published beyond that, this model does not explain: hosts and array have code of their own for each protocol."
                 .into(),
         );
     }

@@ -24,7 +24,7 @@ use std::time::Duration;
 pub(super) const TRANSPORTS: [(&str, Transport, bool); 3] =
     [("NVMe/TCP", Transport::NvmeTcp, false), (OFFLOADED, Transport::NvmeTcp, true), (ISCSI, Transport::Iscsi, false)];
 pub(super) const ISCSI: &str = "iSCSI";
-const OFFLOADED: &str = "NVMe, adapters move the bytes";
+const OFFLOADED: &str = "NVMe, offload";
 
 /// Networks: name, round trip in microseconds, Gbit/s.
 pub(super) const NETWORKS: [(&str, f64, f64); 3] =
