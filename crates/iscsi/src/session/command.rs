@@ -345,6 +345,8 @@ impl Session {
         // What was carried out is answered so, though it might not be any more.
         match task.next_op(done.data) {
             Ok(None) => self.finish(cx, slot, Outcome::GOOD),
+            // So is a write that is to be verified: that it may be read is not the host's affair.
+            Ok(Some(op @ IoOp::Verify { .. })) => self.submit(cx, slot, op),
             Ok(Some(op)) => match Self::may_task(&self.who, self.host_id, cx, task) {
                 Ok(()) => self.submit(cx, slot, op),
                 Err(outcome) => self.finish(cx, slot, outcome),

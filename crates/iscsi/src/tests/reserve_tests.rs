@@ -199,9 +199,10 @@ fn reserved_by_another(rig: &mut Rig, rtype: EngineType) {
 
 #[test]
 fn what_was_carried_out_before_a_reservation_came_is_answered_so() {
-    let cdbs: [(Vec<u8>, usize); 4] = [
+    let cdbs: [(Vec<u8>, usize); 5] = [
         (write10(0, 1), 512),
-        // WRITE SAME (10), VERIFY (10) with BYTCHK, COMPARE AND WRITE.
+        // WRITE AND VERIFY (10), WRITE SAME (10), VERIFY (10) with BYTCHK, COMPARE AND WRITE.
+        (vec![0x2E, 0, 0, 0, 0, 0, 0, 0, 1, 0], 512),
         (vec![0x41, 0, 0, 0, 0, 0, 0, 0, 1, 0], 512),
         (vec![0x2F, 2, 0, 0, 0, 0, 0, 0, 1, 0], 512),
         (vec![0x89, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0], 1024),
@@ -215,7 +216,12 @@ fn what_was_carried_out_before_a_reservation_came_is_answered_so() {
         let request = rig.memory.kept.pop().expect("it is with the volume");
         let done = rig.memory.answer(request);
         reserved_by_another(&mut rig, EngineType::ExclusiveAccess);
-        let came = rig.done(done);
+        let mut came = rig.done(done);
+        // What was written is verified.
+        if let Some(request) = rig.memory.kept.pop() {
+            let done = rig.memory.answer(request);
+            came = rig.done(done);
+        }
         assert_eq!(ended(&came).0, ScsiStatus::Good, "{cdb:02X?}");
         rig.memory.hold = false;
         assert_eq!(rig.write(0, &cdb, &data).0, ScsiStatus::ReservationConflict, "what comes now, {cdb:02X?}");
