@@ -37,9 +37,16 @@ pub struct RangeTrim {
 }
 
 impl RangeTrim {
-    /// Of these ranges, in this order. Empty ones do nothing.
-    pub fn new(ranges: impl IntoIterator<Item = ByteRange>) -> Self {
-        let mut ranges: Vec<ByteRange> = ranges.into_iter().filter(|r| r.len > 0).collect();
+    /// Of these ranges, in this order. Empty ones do nothing; one that goes on where the one before ends is of that: each range is a change of its own,
+    /// and hosts send blocks that lie side by side one by one.
+    pub fn new(given: impl IntoIterator<Item = ByteRange>) -> Self {
+        let mut ranges: Vec<ByteRange> = Vec::new();
+        for next in given.into_iter().filter(|r| r.len > 0) {
+            match ranges.last_mut().filter(|last| last.offset.checked_add(last.len) == Some(next.offset)) {
+                Some(last) => last.len += next.len,
+                None => ranges.push(next),
+            }
+        }
         if hooks::seeded(SeededFault::OneRangeTrimmed) {
             ranges.truncate(1);
         }

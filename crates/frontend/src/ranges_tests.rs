@@ -81,3 +81,15 @@ fn a_step_is_not_begun_while_another_is_under_way() {
     copy.read_next();
     copy.read_next();
 }
+
+#[test]
+fn ranges_of_a_trim_that_lie_side_by_side_are_one() {
+    let of = |ranges: &[(u64, u64)]| -> Vec<(u64, u64)> {
+        let trim = RangeTrim::new(ranges.iter().map(|(offset, len)| ByteRange { offset: *offset, len: *len }));
+        trim.map(|op| if let IoOp::Trim { offset, len } = op { (offset, len) } else { panic!("{op:?}") }).collect()
+    };
+    assert_eq!(of(&[(0, 512), (512, 512), (1024, 4096)]), [(0, 5120)]);
+    assert_eq!(of(&[(512, 512), (0, 512), (1024, 0), (512, 512)]), [(512, 512), (0, 1024)], "in their order");
+    assert_eq!(of(&[(0, 512), (1024, 512), (2048, 512)]), [(0, 512), (1024, 512), (2048, 512)]);
+    assert_eq!(of(&[(0, 0)]), []);
+}
