@@ -347,7 +347,7 @@ fn a_copy_that_fails_tells_at_which_range_and_leaves_the_rest_alone() {
 fn what_a_command_has_not_done_yet_is_judged_by_what_is_served_then() {
     // Commands of several requests, the namespace changes after some of them: what is done stays, the rest is not begun.
     let (sqe, list) = copy(2, 100, &[(0, 2), (2, 2), (4, 2)]);
-    let ranges: Vec<u8> = (0..24u64).flat_map(|i| DsmRange { attributes: 0, blocks: 1, slba: i }.to_bytes()).collect();
+    let ranges: Vec<u8> = (0..24u64).flat_map(|i| DsmRange { attributes: 0, blocks: 1, slba: 2 * i }.to_bytes()).collect();
     let dsm = DatasetManagement { nr: 23, idr: false, idw: false, ad: true }.sqe(9, 2);
     for (sqe, data, requests, under_way) in [(with_capsule(sqe, 96), &list, 6, 1), (with_capsule(dsm, 384), &ranges, 24, 16)] {
         for before in 0..=requests {
