@@ -24,6 +24,7 @@ mod secrets;
 mod serve;
 mod show;
 mod table;
+mod usage;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
     // Ends here where a shell has asked what can be typed.
     complete::answer_shell();
     // Usage errors end here with status 2, --help and --version with 0: clap's own statuses are the documented ones.
-    let cli = cli::Cli::parse();
+    let cli = cli::Cli::try_parse().unwrap_or_else(|e| usage::without_odd_tips(e).exit());
     match commands::run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
