@@ -201,8 +201,10 @@ impl<S: Blocks> VolumeRouter<S> {
                 Some(false) => {}
                 Some(true) => self.lanes_mut().stop(rt, volume, IoError::NotOwner),
                 None => {
+                    // The volume lies elsewhere, as its new owner says: what waited here was not carried out, and is tried again there. Of one that was
+                    // deleted the next try says so.
                     let lanes = self.lanes_mut();
-                    lanes.stop(rt, volume, IoError::NoVolume);
+                    lanes.stop(rt, volume, IoError::NotOwner);
                     lanes.copies(rt).volumes.remove(&volume);
                     lanes.numbers.forget_volume(volume);
                 }

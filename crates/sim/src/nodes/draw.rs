@@ -19,9 +19,15 @@ const TAKEOVER_NS: u64 = 2_500_000_000;
 
 /// What a seed means.
 pub(super) fn draw(seed: u64) -> NodesPlan {
+    let mut plan = over_nvme(seed);
+    transports(&mut Rng::new(seed ^ 0x7AA5_9047), &mut plan.base);
+    plan
+}
+
+/// What it meant before hosts spoke iSCSI, too.
+pub(super) fn over_nvme(seed: u64) -> NodesPlan {
     let mut plan = without_takeovers(seed);
     takeovers(&mut Rng::new(seed ^ 0x7A3E_0FE4), &mut plan);
-    transports(&mut Rng::new(seed ^ 0x7AA5_9047), &mut plan.base);
     plan.events.sort_by_key(|(at, _)| *at);
     plan
 }

@@ -86,8 +86,8 @@ fn seeds_that_were_wrong_once_are_right() {
 /// meanwhile, which held up hosts and had no end.
 #[test]
 fn seeds_with_takeovers_that_were_wrong_once_are_right() {
-    for seed in [412909, 418234, 409004] {
-        run(seed, false).unwrap_or_else(|f| panic!("{seed}: {}", f.what));
+    for seed in [412909, 418234, 409004, 457472] {
+        run_plan(&super::draw::over_nvme(seed), false).unwrap_or_else(|f| panic!("{seed}: {}", f.what));
     }
 }
 

@@ -98,3 +98,24 @@ fn what_began_when_there_was_one_copy_drains() {
         assert!(matches!(rig.events()[..], [Event::Drained(1)]));
     });
 }
+
+/// A node that stood still as the owner goes on when its volume has been laid out anew: it learns at once that another node owns it, and that the
+/// lanes that it knew are gone (seed 457472).
+#[test]
+fn what_waits_at_an_owner_whose_lanes_are_gone_is_tried_again() {
+    const OTHER: VolumeRef = VolumeRef(1);
+    in_world(async |rt| {
+        for (elsewhere, what) in [(true, "it lies elsewhere"), (false, "it is deleted: whoever tries again hears that")] {
+            let mut rig = Rig::waiting(rt, 1, &[0, 1]);
+            rig.submit(1, read(3));
+            assert!(rig.turns(100).await.is_empty(), "it waits for the owner to serve");
+            let served = rig.nodes[0].layout(VOLUME).expect("it is served");
+            let anew = VolumeLayout { lanes: OTHER, mirrors: Vec::new(), owner: Some(node(1)), ..VolumeLayout::clone(served) };
+            let volumes = vec![elsewhere.then(|| Arc::new(anew))];
+            let view = LayoutView { volumes, moved: [(OTHER, VOLUME)].into(), ..LayoutView::default() };
+            rig.nodes[0].apply(rt, Arc::new(view), |_| true);
+            let ended: Vec<_> = rig.turns(5).await.iter().map(|done| done.result).collect();
+            assert_eq!(ended, [Err(IoError::NotOwner)], "{what}");
+        }
+    });
+}
