@@ -12,7 +12,7 @@ use dataplane::{
     FillState, FormatSpec, Found, NodeConfig, NodeStats, OpenError, OpenOptions, Settings, VolumeStats,
 };
 use directory::record::DeviceRecord;
-use frontend::{ControlRequestId, FrontEnd, HostLimits, Of, Refused, Reply};
+use frontend::{ControlRequestId, FrontEnd, Of, Refused, Reply};
 use nvmf::{CommandClass, ListenerSpec, SessionInfo};
 use std::{
     collections::BTreeMap,
@@ -40,7 +40,7 @@ impl LocalDataPlane {
     pub fn start(cores: usize, pin: bool, config: &crate::config::Config, slot: NodeSlot) -> Result<Self, PlaneError> {
         let settings = settings(&config.store);
         let options = config.target_options(slot);
-        let limits = HostLimits { connections: options.host_connections_max, memory: options.host_memory_bytes_max };
+        let limits = options.host_limits();
         let nvme = Arc::new(nvmf::TargetShared::new(options));
         // What hosts take is counted together, by whatever they come.
         let iscsi = Arc::new(iscsi::Shared::new(Arc::clone(nvme.quotas()), limits));

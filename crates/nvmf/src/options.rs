@@ -8,6 +8,7 @@ use crate::limits::{
 };
 use base::NodeSlot;
 use base::hooks::{self, SeededFault};
+use frontend::HostLimits;
 use std::net::SocketAddr;
 
 /// The controller IDs that this node gives. Those of two nodes of a cluster never have one in common, as hosts demand that use several paths
@@ -112,6 +113,10 @@ impl Options {
     /// The usual ones of the node with this slot.
     pub fn of_slot(slot: NodeSlot) -> Self {
         Self { slot, controller_ids: ControllerIds::of_slot(slot), ..Self::default() }
+    }
+    /// What a host may take that has no limits of its own.
+    pub fn host_limits(&self) -> HostLimits {
+        HostLimits { connections: self.host_connections_max, memory: self.host_memory_bytes_max }
     }
 }
 

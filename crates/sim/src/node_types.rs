@@ -32,7 +32,7 @@ pub fn volume_id(volume: usize) -> VolumeId {
 
 /// What the cores' front ends share.
 pub fn shared(options: nvmf::Options) -> <Hosts as FrontEnd>::Shared {
-    let limits = frontend::HostLimits { connections: options.host_connections_max, memory: options.host_memory_bytes_max };
+    let limits = options.host_limits();
     let nvme = nvmf::TargetShared::new(options);
     let iscsi = iscsi::Shared::new(Arc::clone(nvme.quotas()), limits);
     (Arc::new(nvme), Arc::new(iscsi))

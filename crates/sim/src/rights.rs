@@ -74,10 +74,6 @@ impl Rights {
         };
         Rights { hosts, periods: vec![first], refusals: Vec::new(), rules: Rules::default() }
     }
-    /// The host of a client.
-    pub fn host(&self, client: usize) -> HostId {
-        self.hosts[client]
-    }
     /// The client of a host.
     pub fn client_of(&self, host: HostId) -> Option<usize> {
         self.hosts.iter().position(|h| *h == host)

@@ -2,7 +2,7 @@
 
 use base::{Security, Visibility, VolumeId};
 use cluster::{Path, PathState};
-use frontend::{FrontEnd, HostLimits, Pair};
+use frontend::{FrontEnd, Pair};
 use iscsi::{TargetDesired, UnitDesired};
 use nvmf::{ListenerKind, ListenerSpec, NamespaceDesired, Options, SubsystemDesired, TargetShared};
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,7 @@ impl Transport {
 /// What the cores' front ends for hosts share.
 pub(crate) fn shared() -> <Hosts as FrontEnd>::Shared {
     let options = Options::default();
-    let limits = HostLimits { connections: options.host_connections_max, memory: options.host_memory_bytes_max };
+    let limits = options.host_limits();
     let nvme = Arc::new(TargetShared::new(options));
     let units = Arc::new(iscsi::Shared::new(Arc::clone(nvme.quotas()), limits));
     (nvme, units)

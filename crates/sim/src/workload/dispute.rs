@@ -20,21 +20,34 @@ use std::collections::BTreeSet;
 pub(super) struct Asked {
     op: u64,
     client: usize,
+    over_iscsi: bool,
     volume: usize,
     reservation: Reservation,
 }
 
 impl Asked {
+    /// How the command of a host that is not registered ends over iSCSI without being asked for (SPC-4 table 57): there is nothing to give up, or no
+    /// key to name.
+    fn ends_at_once(&self) -> Option<StatusCode> {
+        match self.reservation {
+            _ if !self.over_iscsi => None,
+            Reservation::Unregister { key: None } => Some(StatusCode::SUCCESS),
+            Reservation::Unregister { key: Some(_) } | Reservation::Replace { old: Some(_), .. } => Some(StatusCode::RESERVATION_CONFLICT),
+            _ => None,
+        }
+    }
     /// Whether a node may ask for this when it gets the command.
     fn may_mean(&self, command: &Command) -> bool {
         match (self.reservation, *command) {
             (Reservation::Register { key, cptpl }, Command::Register { nrkey, ptpl }) => {
                 // SCSI has no word for "as it is".
-                let same = if cptpl == PTPL_KEEP { ptpl != Some(true) } else { ptpl == Some(cptpl == PTPL_SET) };
-                nrkey == key && same
+                let kept = cptpl == PTPL_KEEP && !self.over_iscsi;
+                (nrkey, ptpl) == (key, (!kept).then_some(cptpl == PTPL_SET))
             }
             // REGISTER of SCSI without a key, of a host that has one already: that is for its owner to refuse.
-            (Reservation::Register { key, .. }, Command::Replace { crkey, nrkey, .. }) => (crkey, nrkey) == (Some(0), key),
+            (Reservation::Register { key, .. }, Command::Replace { crkey, nrkey, .. }) if self.over_iscsi => {
+                (crkey, nrkey) == (Some(0), key)
+            }
             (Reservation::Unregister { key }, Command::Unregister { crkey, .. }) => crkey == key,
             (Reservation::Replace { old, new }, Command::Replace { crkey, nrkey, .. }) => (crkey, nrkey) == (old, new),
             (Reservation::Acquire { key, rtype }, Command::Acquire { crkey, rtype: kind }) => (crkey, kind.byte()) == (key, rtype),
@@ -66,7 +79,7 @@ impl Workload {
         let nsid = ns.nsid;
         let what = if kind == OpKind::Reserve { What::Reserve(self.draw_reservation(client, volume)) } else { What::Report };
         if let What::Reserve(reservation) = what {
-            self.asked.push(Asked { op: self.next_op, client, volume, reservation });
+            self.asked.push(Asked { op: self.next_op, client, over_iscsi: self.is_over_iscsi(client), volume, reservation });
         }
         let (op, place) = (self.next_op, Place { volume, block: 0, blocks: 0 });
         self.next_op += 1;
@@ -147,6 +160,7 @@ impl Workload {
     }
 
     pub(super) fn reserve_done(&mut self, op: u64, flight: &Flight, status: Status, now: u64) {
+        let at_once = self.asked.iter().find(|a| a.op == op).and_then(Asked::ends_at_once) == Some(status.code);
         // What was aborted, or is to be tried again, may be with the operator all the same.
         if status.is_success() || matches!(status.code, StatusCode::RESERVATION_CONFLICT | StatusCode::INVALID_FIELD) {
             self.asked.retain(|a| a.op != op);
@@ -154,13 +168,11 @@ impl Workload {
         if self.may_be_unserved(flight, status, now) {
             return;
         }
-        // Who has no key hears it where its command comes: there is nothing to give up, and no key to name (SPC-4 table 57).
-        let over_iscsi = self.is_over_iscsi(flight.client);
         let v = &mut self.volumes[flight.place.volume];
         let refused = |why| v.rights.was_refused(flight.client, why, flight.sent);
-        let at_once = over_iscsi && v.rights.may_be_unregistered(flight.client, flight.sent, now);
+        let at_once = at_once && v.rights.may_be_unregistered(flight.client, flight.sent, now);
         let legal = match status.code {
-            _ if at_once && (status.is_success() || status.code == StatusCode::RESERVATION_CONFLICT) => true,
+            _ if at_once => true,
             _ if status.is_success() => v.rights.was_decided(flight.client, flight.sent),
             StatusCode::RESERVATION_CONFLICT => refused(Refusal::Conflict),
             StatusCode::INVALID_FIELD => refused(Refusal::InvalidField),
