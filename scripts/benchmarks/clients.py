@@ -2,6 +2,7 @@
 import itertools
 import json
 import os
+import re
 import subprocess
 
 from . import Failed
@@ -47,6 +48,17 @@ def lab(binary, disks, load, seconds, folder, workers=1, processors="1", spin=Tr
     case = json.loads(done.stdout)["cases"][0]
     return {"iops": case["iops"], "us": case["mean_us"], "p50_us": case["p50_us"], "p99_us": case["p99_us"], "p99_9_us": case["p99_9_us"], "client_cores": case["client_cores"],
             "errors": [f"{case['errors']} operations failed"] * bool(case["errors"])}
+
+
+def iscsi_perf(disk, load, seconds):
+    """libiscsi's iscsi-perf on processor 1: reads. It prints means only, and its mean latency follows from how many requests are under way."""
+    command = ["taskset", "-c", "1", "stdbuf", "-oL", "iscsi-perf", "-m", str(load.depth), "-b", str(load.size // 4096), "-t", str(seconds), *["-r"] * load.random, disk]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60)
+    found = re.findall(r"iops average (\d+)", done.stdout)
+    if done.returncode or not found:
+        raise Failed(f"iscsi-perf failed against {disk}:\n{done.stdout}\n{done.stderr}")
+    iops = float(found[-1])
+    return {"iops": iops, "us": load.depth / iops * 1e6, "errors": []}
 
 
 def tries(what):

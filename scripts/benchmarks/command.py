@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 
-from . import Failed, beside_ceph, beside_fio, beside_spdk, forward, host, mirrored, resync
-from .report import PAIRS, Runs, text, write
+from . import Failed, beside_ceph, beside_fio, beside_iscsi, beside_spdk, forward, host, mirrored, resync
+from .report import CLIENTS, Runs, text, write
 from .rows import KINDS, ROWS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -35,7 +35,7 @@ def options(doc):
 def chosen(o):
     rows = [row for row in ROWS if not o.only or any(f"{row.kind}: {row.work}".find(text) >= 0 for text in o.only)]
     if o.clients:
-        rows = [row for row in rows if row.kind == "spdk"]
+        rows = [row for row in rows if row.kind in CLIENTS]
     if not rows:
         raise Failed("no row has that in it: see --list")
     return rows
@@ -52,12 +52,17 @@ def show(rows):
 def missing(o, kind):
     """Why rows of this kind cannot be measured; None when they can."""
     beside = pathlib.Path(o.basalt).parent
-    if kind in ("spdk", "digests", "mirror"):
+    if kind in ("spdk", "digests", "iscsi", "mirror"):
         if not o.spdk:
             return "no SPDK tree was given (make bench SPDK=DIR)"
-        lacks = [f for f in ("build/bin/nvmf_tgt", "build/bin/spdk_nvme_perf", "scripts/rpc.py") if not os.path.exists(f"{o.spdk}/{f}")]
+        programs = ("build/bin/iscsi_tgt",) if kind == "iscsi" else ("build/bin/nvmf_tgt", "build/bin/spdk_nvme_perf")
+        lacks = [f for f in (*programs, "scripts/rpc.py") if not os.path.exists(f"{o.spdk}/{f}")]
         if lacks:
             return f"{o.spdk} is no built SPDK tree: no {', '.join(lacks)}"
+    if kind == "iscsi-tgt" and beside_iscsi.lacks_tgt():
+        return beside_iscsi.lacks_tgt()
+    if kind == "iscsi" and o.clients and not shutil.which("iscsi-perf"):
+        return "no iscsi-perf (apt install libiscsi-bin)"
     if kind in ("buffer", "sustained", "capacity") and not shutil.which("fio"):
         return "fio is not installed (apt install fio)"
     if kind == "idle" and not (beside / "basalt-client").exists():
@@ -68,7 +73,7 @@ def missing(o, kind):
         return "no etcd (apt install etcd-server etcd-client, or scripts/programs-for-tests etcd)"
     if kind == "growth" and not (beside / "examples/buffer_growth").exists():
         return f"no {beside}/examples/buffer_growth (cargo build --release -p store --example buffer_growth)"
-    if kind in ("spdk", "digests", "buffer", "sustained", "capacity", "cores") and (os.cpu_count() or 1) < 2:
+    if kind in ("spdk", "digests", "iscsi", "iscsi-tgt", "buffer", "sustained", "capacity", "cores") and (os.cpu_count() or 1) < 2:
         return "the machine has one processor: target and client need one each"
     return None
 
@@ -77,12 +82,16 @@ def measure(o, rows, runs):
     """Measures kind after kind; gives what was left out."""
     left_out = []
     if o.clients:
-        why = missing(o, "spdk")
-        if why:
-            raise Failed(why)
-        beside_spdk.both_clients(o, rows, runs)
+        for kind, compare in (("spdk", beside_spdk.both_clients), ("iscsi", beside_iscsi.both_clients)):
+            mine = [row for row in rows if row.kind == kind]
+            why = missing(o, kind) if mine else None
+            if why:
+                raise Failed(why)
+            if mine:
+                compare(o, mine, runs)
         return left_out
-    measures = {"spdk": beside_spdk.targets, "digests": beside_spdk.targets, "cores": host.cores, "idle": host.idle, "memory": host.memory,
+    measures = {"spdk": beside_spdk.targets, "digests": beside_spdk.targets,
+                "iscsi": beside_iscsi.targets, "iscsi-tgt": beside_iscsi.targets, "cores": host.cores, "idle": host.idle, "memory": host.memory,
                 "growth": host.growth, "forward": forward.measure, "forward-plain": forward.measure, "forward-disk": forward.measure,
                 "mirror": mirrored.measure, "mirror-plain": mirrored.measure, "resync": resync.measure,
                 "ceph": beside_ceph.measure, "ceph-disk": beside_ceph.measure}
@@ -119,7 +128,7 @@ def head(o):
                        f"Linux {platform.release()}",
             "load": "at the beginning " + ", ".join(f"{l:.2f}" for l in os.getloadavg()),
             "basalt": said([o.basalt, "--version"]), "spdk": said([f"{o.spdk}/build/bin/nvmf_tgt", "--version"]) if o.spdk else "none",
-            "fio": said(["fio", "--version"]), "ceph": said(["ceph-osd", "--version"]),
+            "fio": said(["fio", "--version"]), "tgt": said(["tgtd", "--version"]), "ceph": said(["ceph-osd", "--version"]),
             "disk": said(["findmnt", "-no", "SOURCE,FSTYPE", "--target", o.dir]),
             "rounds": f"{o.rounds} of {o.seconds} s", "command": " ".join(sys.argv)}
 
@@ -139,7 +148,7 @@ def main(doc):
         about = head(o)
         for key, value in about.items():
             print(f"{key}: {value}")
-        runs = Runs(PAIRS["clients"] if o.clients else None)
+        runs = Runs(o.clients)
         left_out = measure(o, rows, runs)
         about["load"] += "; at the end " + ", ".join(f"{l:.2f}" for l in os.getloadavg())
         results = runs.rows()

@@ -206,9 +206,10 @@ class Basalt(Target):
 
 
 class Spdk(Target):
-    """SPDK's nvmf_tgt with a malloc device, without huge pages."""
+    """SPDK's target for NVMe/TCP with a malloc device, without huge pages."""
 
     nqn = "nqn.2016-06.io.spdk:bench"
+    program, waits = "nvmf_tgt", False  # whether it starts when it is asked to, after its options
 
     def __init__(self, tree):
         super().__init__("spdk")
@@ -218,18 +219,23 @@ class Spdk(Target):
         """The commands that make what it serves, and what that is called."""
         return [["bdev_malloc_create", "-b", "M0", "1024", "4096"]], "M0"
 
+    def requests(self):
+        """What it is asked for after its start."""
+        devices, served = self.devices()
+        return [["nvmf_create_transport", "-t", "TCP", "-c", "8192", "-q", "256"], *devices,
+                ["nvmf_create_subsystem", self.nqn, "-a"], ["nvmf_subsystem_add_ns", self.nqn, served],
+                ["nvmf_subsystem_add_listener", self.nqn, "-t", "tcp", "-a", "127.0.0.1", "-s", str(self.port)]]
+
     def start(self):
         rpc = f"{self.dir}/rpc.sock"
-        self.process = subprocess.Popen([f"{self.tree}/build/bin/nvmf_tgt", "-m", "0x1", "--no-huge", "-s", "2560", "--no-pci",
-                                         "--iova-mode", "va", "-r", rpc], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for(lambda: os.path.exists(rpc), "SPDK's nvmf_tgt did not start: does it start by hand, and are 3 GiB of memory free?",
+        self.process = subprocess.Popen([f"{self.tree}/build/bin/{self.program}", "-m", "0x1", "--no-huge", "-s", "2560", "--no-pci",
+                                         "--iova-mode", "va", "-r", rpc, *["--wait-for-rpc"] * self.waits],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for(lambda: os.path.exists(rpc), f"SPDK's {self.program} did not start: does it start by hand, and are 3 GiB of memory free?",
                  process=self.process)
         time.sleep(1)
         env = {**os.environ, "PATH": "/usr/bin:" + os.environ["PATH"]}
-        devices, served = self.devices()
-        for words in (["nvmf_create_transport", "-t", "TCP", "-c", "8192", "-q", "256"], *devices,
-                      ["nvmf_create_subsystem", self.nqn, "-a"], ["nvmf_subsystem_add_ns", self.nqn, served],
-                      ["nvmf_subsystem_add_listener", self.nqn, "-t", "tcp", "-a", "127.0.0.1", "-s", str(self.port)]):
+        for words in self.requests():
             done = subprocess.run([f"{self.tree}/scripts/rpc.py", "-s", rpc, *words], env=env, capture_output=True, text=True)
             if done.returncode:
                 raise Failed(f"SPDK's rpc.py {words[0]}: {(done.stdout + done.stderr).strip()}")

@@ -5,21 +5,24 @@ import statistics
 from .rows import KINDS
 
 # The two that are compared, ours first, by kind of row.
-PAIRS = {"spdk": ("basalt", "spdk"), "digests": ("basalt", "spdk"), "buffer": ("basalt", "fio"), "sustained": ("basalt", "fio"),
+PAIRS = {"spdk": ("basalt", "spdk"), "digests": ("basalt", "spdk"), "iscsi": ("basalt", "spdk"), "iscsi-tgt": ("basalt", "tgt"), "buffer": ("basalt", "fio"), "sustained": ("basalt", "fio"),
          "capacity": ("basalt", "fio"), "cores": ("two cores", "one core"), "forward": ("forwarded", "local"),
          "forward-plain": ("forwarded", "local"), "forward-disk": ("forwarded", "local"),
          "mirror": ("two copies", "spdk"), "mirror-plain": ("two copies", "one copy"),
-         "ceph": ("basalt", "ceph"), "ceph-disk": ("basalt", "ceph"), "clients": ("basalt lab", "spdk_nvme_perf")}
+         "ceph": ("basalt", "ceph"), "ceph-disk": ("basalt", "ceph")}
+# The same by kind of row where the clients are compared, and what that is called.
+CLIENTS = {"spdk": ("clients", ("basalt lab", "spdk_nvme_perf"), "The lab's NVMe/TCP client beside spdk_nvme_perf, both against SPDK's target"),
+           "iscsi": ("clients-iscsi", ("basalt lab", "iscsi-perf"), "The lab's iSCSI initiator beside iscsi-perf of libiscsi, both against SPDK's target")}
+PEERS = {names[1] for names in [*PAIRS.values(), *(names for _, names, _ in CLIENTS.values())]} - {names[0] for names in PAIRS.values()}
 
-
-TITLES = {**KINDS, "clients": "The lab's NVMe/TCP client beside spdk_nvme_perf, both against SPDK's target"}
+TITLES = {**KINDS, **{kind: title for kind, _, title in CLIENTS.values()}}
 
 
 class Runs:
     """All samples, in the order they were taken."""
 
-    def __init__(self, pairs=None):
-        self.pairs = pairs  # these two for every row, instead of what its kind says
+    def __init__(self, clients=False):
+        self.clients = clients  # whether it is the clients that are compared
         self.samples = {}  # row -> who -> [sample]
         self.values = {}  # row -> (value, note, details)
         self.said = None  # the sample that was printed last: rows that look at one load share it
@@ -39,7 +42,7 @@ class Runs:
         print(f"{row.work}: {value:.3g} {row.unit}; {note}", flush=True)
 
     def errors_of_ours(self):
-        return any(s["errors"] for by in self.samples.values() for who, all in by.items() if who not in ("spdk", "fio", "ceph", "spdk_nvme_perf")
+        return any(s["errors"] for by in self.samples.values() for who, all in by.items() if who not in PEERS
                    for s in all)
 
     def rows(self):
@@ -50,12 +53,12 @@ class Runs:
         return rows
 
     def _ratio(self, row, by):
-        names = self.pairs or PAIRS[row.kind]
+        kind, names, _ = CLIENTS[row.kind] if self.clients else (row.kind, PAIRS[row.kind], None)
         ours, theirs = ([s[row.figure] for s in by[who]] for who in names)
         pairs = sorted(a / b for a, b in zip(ours, theirs))
         ratio = statistics.median(pairs)
-        goal = None if self.pairs else row.reached(ratio)
-        return {"kind": "clients" if self.pairs else row.kind, "work": row.work, "reference": row.reference, "goal": "-" if self.pairs else row.goal_text(),
+        goal = None if self.clients else row.reached(ratio)
+        return {"kind": kind, "work": row.work, "reference": row.reference, "goal": "-" if self.clients else row.goal_text(),
                 "ours": statistics.median(ours), "theirs": statistics.median(theirs), "unit": row.unit, "names": names,
                 "ratio": ratio, "ratio_min": pairs[0], "ratio_max": pairs[-1], "rounds": len(pairs), "reached": goal, "samples": by}
 

@@ -40,6 +40,8 @@ class Row:
 KINDS = {
     "spdk": "Beside SPDK's target: malloc device without checksums; ours RAM-backed, through the write buffer, checksums computed and verified",
     "digests": "Beside SPDK's target, header and data digests on both",
+    "iscsi": "Over iSCSI, beside SPDK's target: malloc device without checksums; ours RAM-backed, checksums computed and verified",
+    "iscsi-tgt": "Over iSCSI, beside tgt: a file in memory; ours RAM-backed, checksums computed and verified",
     "buffer": "Beside fio on the disk: durable writes, buffer not full",
     "sustained": "Beside fio on the disk: durable writes, sustained past the buffer, destaging all the time",
     "capacity": "Beside fio on the disk: reads of a warm map, data on capacity",
@@ -66,6 +68,10 @@ _WORK = [("4 KiB random read, depth 1", Load(1, 4 * KIB, 1.0), 0.95),
          ("4 KiB random 70/30, depth 32", Load(32, 4 * KIB, 0.7), 1.0),
          ("128 KiB read, depth 8", Load(8, 128 * KIB, 1.0, random=False), 1.0),
          ("256 KiB write, depth 8", Load(8, 256 * KIB, 0.0, random=False), 1.0)]
+_ISCSI_WORK = [*((f"4 KiB random {what}, depth {depth}", Load(depth, 4 * KIB, reads))
+                 for what, reads in (("read", 1.0), ("write", 0.0), ("70/30", 0.7)) for depth in (1, 32, 128)),
+               *((f"{size} KiB {what}, depth {depth}", Load(depth, size * KIB, reads, random=False))
+                 for size, what, reads in ((128, "read", 1.0), (256, "write", 0.0)) for depth in (1, 32, 128))]
 _SPDK = "SPDK, malloc device"
 _WRITE = "fio, io_uring, O_DIRECT and O_DSYNC, a file on the same disk"
 _CEPH = {"ceph": "BlueStore on files in memory", "ceph-disk": "BlueStore on files of the same disk"}
@@ -75,6 +81,8 @@ ROWS = [
     *(Row(work, "spdk", _SPDK, goal, load) for work, load, goal in _WORK),
     *(Row(f"{work}, digests", "digests", f"{_SPDK}, digests", 1.1, Load(load.depth, load.size, load.reads, load.random, True))
       for work, load, _ in _WORK),
+    *(Row(work, kind, peer, goal, load) for kind, peer, goal in (("iscsi", _SPDK, 1.0), ("iscsi-tgt", "tgt, a file in memory", 3.0))
+      for work, load in _ISCSI_WORK),
     Row("4 KiB random write, durable, depth 1", "buffer", _WRITE, 0.8, Load(1, 4 * KIB, 0.0)),
     Row("4 KiB random write, durable, depth 32", "buffer", _WRITE, 2.0, Load(32, 4 * KIB, 0.0)),
     # At depth 1 there is no goal for sustained writes: the row stands without one.

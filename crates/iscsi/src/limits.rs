@@ -12,6 +12,8 @@ pub const LOGINS_MAX: usize = 256;
 pub const ADDRESS_LOGINS_MAX: u32 = 64;
 /// Discovery sessions of one core: anybody may have them.
 pub const DISCOVERIES_MAX: usize = 256;
+/// Connections of one session.
+pub const SESSION_CONNECTIONS_MAX: u32 = 8;
 /// Connections of one host.
 pub const HOST_CONNECTIONS_MAX: u32 = 256;
 /// Memory for the data of one host's commands, in bytes.
@@ -62,6 +64,8 @@ pub const LOGIN_PDUS_MAX: u32 = 32;
 pub const FIRST_BURST_MAX: u32 = 64 << 10;
 /// MaxBurstLength, in bytes.
 pub const BURST_MAX: u32 = 1 << 20;
+/// MaxOutstandingR2T: R2Ts of one command that are not answered.
+pub const R2TS_MAX: u32 = 8;
 /// Answers of a connection that the network has not taken; beyond, it is not read.
 pub const OUT_MAX: usize = 512;
 /// Bytes of one send, from which on it is not added to.
@@ -76,7 +80,7 @@ pub const RECV_BYTES: usize = 128 << 10;
 pub const ATTENTIONS_MAX: usize = 8;
 /// From accept to the last Login Response.
 pub const LOGIN_TIME_MAX: Duration = Duration::from_secs(15);
-/// From the first byte of a PDU to its last.
+/// From the first byte of a PDU to its last; and how long a command waits for those before it, which are to come on other connections.
 pub const PDU_TIME_MAX: Duration = Duration::from_secs(30);
 /// A host that is silent so long is asked whether it is there.
 pub const PING_AFTER: Duration = Duration::from_secs(15);

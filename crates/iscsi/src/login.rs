@@ -33,12 +33,14 @@ pub mod status {
     pub const NOT_FOUND: u16 = 0x0203;
     /// Unsupported version.
     pub const VERSION: u16 = 0x0205;
+    /// The session has as many connections as it may.
+    pub const TOO_MANY_CONNECTIONS: u16 = 0x0206;
     /// Missing parameter.
     pub const MISSING: u16 = 0x0207;
-    /// Cannot be included in the session: it has as many connections as it may.
-    pub const NOT_INCLUDED: u16 = 0x0208;
     /// Session type not supported.
     pub const SESSION_TYPE: u16 = 0x0209;
+    /// The session does not exist.
+    pub const NO_SESSION: u16 = 0x020A;
     /// Invalid request during login.
     pub const INVALID: u16 = 0x020B;
     /// Service unavailable.
@@ -74,6 +76,8 @@ pub struct Who {
     pub isid: [u8; 6],
     /// Connection ID.
     pub cid: u16,
+    /// The session that it is to be a connection of; 0: a new one.
+    pub tsih: u16,
 }
 
 /// What follows from a Login Request.
@@ -112,6 +116,8 @@ pub type Admitted = Result<Option<Arc<Credentials>>, Refusal>;
 pub struct Door<'a> {
     /// Whether this host may have this, once the names are known; and what it has to authenticate with.
     pub admit: &'a mut dyn FnMut(&Who) -> Admitted,
+    /// What the session has agreed that it is to be a connection of, if it may be one.
+    pub join: &'a dyn Fn(&Who) -> Result<Params, Refusal>,
     /// The portal group of this node.
     pub portal_group: u16,
     /// Bytes that nobody can guess.
@@ -176,6 +182,9 @@ impl Login {
         if !self.known {
             self.know(request, &pairs)?;
             self.required = (door.admit)(&self.who)?;
+            if self.who.tsih != 0 {
+                self.params = (door.join)(&self.who)?.joining();
+            }
             self.known = true;
         }
         for (key, value) in &pairs {
@@ -219,14 +228,11 @@ impl Login {
         if request.version_min > 0 {
             return Err(refuse(status::VERSION, "it speaks another version"));
         }
-        if request.tsih != 0 {
-            return Err(refuse(status::NOT_INCLUDED, "a session has one connection"));
-        }
         if self.pdus == 1 {
             self.stage = request.stage;
-            (self.who.isid, self.who.cid) = (request.isid, request.cid);
+            (self.who.isid, self.who.cid, self.who.tsih) = (request.isid, request.cid, request.tsih);
         }
-        if request.isid != self.who.isid || request.cid != self.who.cid {
+        if (request.isid, request.cid, request.tsih) != (self.who.isid, self.who.cid, self.who.tsih) {
             return invalid("it became another session");
         }
         if !matches!(request.stage, SECURITY | OPERATIONAL) || request.stage != self.stage {

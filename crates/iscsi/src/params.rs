@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is agreed lies within [`crate::limits`], and is what the answer says.
 
-use crate::limits::{BURST_MAX, FIRST_BURST_MAX};
+use crate::limits::{BURST_MAX, FIRST_BURST_MAX, R2TS_MAX, SESSION_CONNECTIONS_MAX};
 
 /// What was agreed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,12 @@ pub struct Params {
     pub max_burst: u32,
     /// Bytes of unsolicited data of a command at most.
     pub first_burst: u32,
+    /// R2Ts of a command that are not answered at most.
+    pub r2ts: u32,
+    /// Connections of the session at most.
+    pub connections: u32,
+    /// This is the first connection of its session: others find most keys agreed (RFC 7143 section 13, "Leading Only").
+    pub leading: bool,
 }
 
 impl Default for Params {
@@ -34,6 +40,9 @@ impl Default for Params {
             immediate_data: true,
             max_burst: 262_144,
             first_burst: 65_536,
+            r2ts: 1,
+            connections: 1,
+            leading: true,
         }
     }
 }
@@ -78,7 +87,18 @@ fn bytes(text: &str) -> Option<u32> {
     number(text).filter(|n| (512..1 << 24).contains(n))
 }
 
+/// A count: 1 to 65535.
+fn few(text: &str) -> Option<u32> {
+    number(text).filter(|n| (1..=65_535).contains(n))
+}
+
 impl Params {
+    /// Those of another connection of the session, before it has said anything.
+    pub fn joining(&self) -> Params {
+        let own = Params::default();
+        Params { header_digest: own.header_digest, data_digest: own.data_digest, host_segment: own.host_segment, leading: false, ..*self }
+    }
+
     /// Takes an operational key of a host. What makes no sense is answered with Reject, what is not known with NotUnderstood.
     pub fn take(&mut self, key: &str, value: &str) -> KeyAnswer {
         self.known(key, value).unwrap_or_else(|| KeyAnswer::word("Reject"))
@@ -94,24 +114,28 @@ impl Params {
                 KeyAnswer::None
             }
             "InitialR2T" => {
-                self.initial_r2t = boolean(value)?;
+                self.initial_r2t = self.first(self.initial_r2t, boolean(value)?);
                 yes_no(self.initial_r2t)
             }
             "ImmediateData" => {
-                self.immediate_data = boolean(value)?;
+                self.immediate_data = self.first(self.immediate_data, boolean(value)?);
                 yes_no(self.immediate_data)
             }
             "MaxBurstLength" => {
-                self.max_burst = bytes(value)?.min(BURST_MAX) & !3;
+                self.max_burst = self.first(self.max_burst, bytes(value)?.min(BURST_MAX) & !3);
                 KeyAnswer::Value(self.max_burst.to_string())
             }
             "FirstBurstLength" => {
-                self.first_burst = bytes(value)?.min(FIRST_BURST_MAX);
+                self.first_burst = self.first(self.first_burst, bytes(value)?.min(FIRST_BURST_MAX));
                 KeyAnswer::Value(self.first_burst.to_string())
             }
-            "MaxConnections" | "MaxOutstandingR2T" => {
-                number(value).filter(|n| (1..=65_535).contains(n))?;
-                KeyAnswer::word("1")
+            "MaxConnections" => {
+                self.connections = self.first(self.connections, few(value)?.min(SESSION_CONNECTIONS_MAX));
+                KeyAnswer::Value(self.connections.to_string())
+            }
+            "MaxOutstandingR2T" => {
+                self.r2ts = self.first(self.r2ts, few(value)?.min(R2TS_MAX));
+                KeyAnswer::Value(self.r2ts.to_string())
             }
             "DataPDUInOrder" | "DataSequenceInOrder" => {
                 boolean(value)?;
@@ -134,6 +158,11 @@ impl Params {
             "InitiatorAlias" => KeyAnswer::None,
             _ => KeyAnswer::word("NotUnderstood"),
         })
+    }
+
+    /// What a key that only the first connection of a session agrees on comes to.
+    fn first<T>(&self, agreed: T, asked: T) -> T {
+        if self.leading { asked } else { agreed }
     }
 
     /// The first of the host's list that is known here.
@@ -170,9 +199,9 @@ mod tests {
             ("MaxBurstLength", "16776192", "1048576"),
             ("FirstBurstLength", "0x2000", "8192"),
             ("FirstBurstLength", "16777216", "Reject"),
-            ("MaxConnections", "8", "1"),
+            ("MaxConnections", "32", "8"),
             ("MaxConnections", "0", "Reject"),
-            ("MaxOutstandingR2T", "16", "1"),
+            ("MaxOutstandingR2T", "4", "4"),
             ("DataPDUInOrder", "No", "Yes"),
             ("DataSequenceInOrder", "No", "Yes"),
             ("DefaultTime2Wait", "0", "2"),
@@ -196,8 +225,17 @@ mod tests {
             immediate_data: true,
             max_burst: 1 << 20,
             first_burst: 8192,
+            r2ts: 4,
+            connections: 8,
+            leading: true,
         };
         assert_eq!(p, want, "what was rejected changed nothing");
+        let mut other = p.joining();
+        for (key, v, want) in [("MaxConnections", "2", "8"), ("FirstBurstLength", "512", "8192"), ("DataDigest", "CRC32C", "CRC32C")] {
+            assert_eq!(value(&mut other, key, v), want, "{key}={v} on another connection");
+        }
+        let want = Params { header_digest: false, data_digest: true, host_segment: 8192, leading: false, ..want };
+        assert_eq!(other, want, "what the first one has agreed holds for all");
     }
 
     #[test]

@@ -43,9 +43,11 @@ pub struct SessionInfo {
     pub target: String,
     /// Its number.
     pub tsih: u16,
+    /// Its connections.
+    pub connections: usize,
     /// Commands under way.
     pub running: usize,
-    /// When its connection was accepted.
+    /// When its first connection was accepted.
     pub since: Instant,
 }
 

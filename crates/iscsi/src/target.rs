@@ -1,7 +1,7 @@
 //! One core's front end: connections, and messages between cores.
 //!
-//! Owns: the connections of this core.
-//! Invariants: a connection's place is not used again before all its operations have come back; what a closed session had under way comes to nothing.
+//! Owns: the connections of this core, and their sessions.
+//! Invariants: all connections of a session are on its core; a connection's place is not used again before all its operations have come back; what a closed session had under way comes to nothing.
 //! Never: blocks.
 
 use crate::limits::{
@@ -14,6 +14,7 @@ use crate::stats::{Figures, SessionInfo, Stats};
 use crate::view::{ListenerSpec, View};
 use base::Instant;
 use connection::{Accepts, Came, Connection, Layer, RefusalLog, Unauthenticated};
+use format::iscsi::{HEADER_BYTES, HostPdu};
 use frontend::{AuditEvent, AuditKind, AuditQueue, ControlRequest, ControlRequestId, Refused, Reply};
 use object::{Backend, IoRequest, VolumeRef};
 use rt::{Buf, ConnId, Event, ListenerId, NetError, OwnedConn, Queue, Rt, SendList, TimerId};
@@ -56,6 +57,8 @@ pub struct TargetMsg(Msg);
 enum Msg {
     /// A connection to take.
     Take { conn: OwnedConn, peer: SocketAddr },
+    /// The same, of a session of that core, and what has come on it.
+    TakeMember { conn: OwnedConn, layer: Box<Layer<HostIdentity>>, peer: SocketAddr, first: Vec<u8> },
     /// A session of the same host port with the same target has begun elsewhere: this one is over.
     Replaced { token: u64 },
     /// Commands of the sessions with a target are to be aborted.
@@ -68,6 +71,7 @@ impl core::fmt::Debug for Msg {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Msg::Take { .. } => "Take",
+            Msg::TakeMember { .. } => "TakeMember",
             Msg::Replaced { .. } => "Replaced",
             Msg::Reset(_) => "Reset",
             Msg::ResetDone { .. } => "ResetDone",
@@ -78,14 +82,28 @@ impl core::fmt::Debug for Msg {
 struct Conn {
     token: u64,
     peer: SocketAddr,
-    session: Session,
+    /// The place of the session that it is one of.
+    seat: usize,
+    /// Its number in the session.
+    wire: usize,
     socket: Connection<HostIdentity>,
     since: Instant,
-    /// Its session is over: when it is closed at the latest.
+    /// It is over: when it is closed at the latest.
     until: Option<Instant>,
+    /// What has come, as long as it is too little to know which core it is for.
+    first: Option<Vec<u8>>,
+    dirty: bool,
+}
+
+/// A session, which lives as long as one of its connections.
+struct Seat {
+    token: u64,
+    session: Session,
+    /// Where its first connection came from, and when.
+    peer: SocketAddr,
+    since: Instant,
     /// It is among the sessions of hosts and targets.
     entered: bool,
-    dirty: bool,
 }
 
 /// See the module.
@@ -96,6 +114,7 @@ pub struct Target {
     queue: Queue,
     view: Arc<View>,
     conns: Slab<Conn>,
+    seats: Slab<Seat>,
     serial: u64,
     dirty: Vec<usize>,
     listeners: Vec<ListenerId>,
@@ -147,6 +166,7 @@ impl Target {
             queue: rt.queue(),
             view: Arc::default(),
             conns: Slab::new(),
+            seats: Slab::new(),
             serial: 0,
             dirty: Vec::new(),
             listeners: Vec::new(),
@@ -185,14 +205,14 @@ impl Target {
     /// Serves a new picture: ends sessions whose target is gone or closed to them.
     pub fn apply(&mut self, rt: &Rt, view: Arc<View>) {
         self.view = view;
-        let places: Vec<usize> = self.conns.iter().map(|(place, _)| place).collect();
-        for place in places {
-            let conn = &mut self.conns[place];
+        let seats: Vec<usize> = self.seats.iter().map(|(seat, _)| seat).collect();
+        for seat in seats {
+            let session = &mut self.seats[seat].session;
             let cx: &Cx<'_> = cx!(self, rt);
-            self.fenced.extend(conn.session.fenced(cx));
-            if !conn.session.apply(&self.view) {
-                conn.session.end(cx!(self, rt), "its access ended");
-                self.mark(place);
+            self.fenced.extend(session.fenced(cx));
+            if !session.apply(&self.view) {
+                session.end(cx!(self, rt), "its access ended");
+                self.mark_all(seat);
             }
         }
         self.on_events(rt);
@@ -218,10 +238,9 @@ impl Target {
                 if !self.fenced.is_empty() {
                     self.fenced.remove(&done.token);
                 }
-                let token = token_of_request(done.token);
-                if let Some(place) = self.place(token) {
-                    self.conns[place].session.on_io_done(cx!(self, rt), done);
-                    self.mark(place);
+                if let Some(seat) = self.seat(token_of_request(done.token)) {
+                    self.seats[seat].session.on_io_done(cx!(self, rt), done);
+                    self.mark_all(seat);
                 }
             }
             self.on_events(rt);
@@ -239,9 +258,9 @@ impl Target {
 
     /// Whether a request with this token, which a limit has held back, may begin.
     pub fn may_begin(&mut self, rt: &Rt, request: u64) -> bool {
-        let Some(place) = self.place(token_of_request(request)) else { return false };
+        let Some(seat) = self.seat(token_of_request(request)) else { return false };
         let cx = cx!(self, rt);
-        self.conns[place].session.may_begin(cx, request)
+        self.seats[seat].session.may_begin(cx, request)
     }
 
     /// Whether it goes by this revision of a volume's view, or a later one, and has nothing with the volume that is forbidden since: no write of a
@@ -256,11 +275,31 @@ impl Target {
         self.conns.get(place).is_some_and(|c| c.token == token).then_some(place)
     }
 
+    /// The place of a session.
+    fn seat(&self, token: u64) -> Option<usize> {
+        let seat = place_of(token);
+        self.seats.get(seat).is_some_and(|s| s.token == token).then_some(seat)
+    }
+
     fn mark(&mut self, place: usize) {
         let conn = &mut self.conns[place];
         if !core::mem::replace(&mut conn.dirty, true) {
             self.dirty.push(place);
         }
+    }
+    /// Marks all connections of a session.
+    fn mark_all(&mut self, seat: usize) {
+        for token in self.seats[seat].session.connections() {
+            if let Some(conn) = self.conns.get_mut(place_of(token))
+                && !core::mem::replace(&mut conn.dirty, true)
+            {
+                self.dirty.push(place_of(token));
+            }
+        }
+    }
+    /// The places of all connections of a session.
+    fn conns_of(&self, seat: usize) -> Vec<usize> {
+        self.seats[seat].session.connections().filter_map(|token| self.place(token)).collect()
     }
 
     /// Sends and receives on the connections where something happened.
@@ -272,11 +311,12 @@ impl Target {
             if conn.socket.is_closed() {
                 continue;
             }
-            let Conn { socket, session, token, .. } = conn;
-            while socket.send(rt, &self.queue, cookie(*token, COOKIE_SEND), false, || session.take_send()) {}
-            if session.is_over() {
+            let Conn { socket, token, seat, wire, .. } = conn;
+            let (session, wire) = (&mut self.seats[*seat].session, *wire);
+            while socket.send(rt, &self.queue, cookie(*token, COOKIE_SEND), false, || session.take_send(wire)) {}
+            if session.is_wire_over(wire) {
                 conn.until.get_or_insert(rt.now() + LINGER_MAX);
-                if !socket.is_sending() && !session.has_send() {
+                if !socket.is_sending() && !session.has_send(wire) {
                     self.close(rt, place, "over");
                 }
                 continue;
@@ -284,12 +324,12 @@ impl Target {
             if socket.is_receiving() {
                 continue;
             }
-            if !session.wants_bytes() {
+            if !session.wants_bytes(wire) {
                 socket.hold_back(rt.now());
                 continue;
             }
             if let Some(time) = socket.resume(rt.now()) {
-                session.give_time(time);
+                session.give_time(wire, time);
                 socket.give_idle_time(time);
             }
             let bytes = if session.is_logging_in() { RECV_FRESH_BYTES } else { RECV_BYTES };
@@ -314,13 +354,15 @@ impl Target {
         }
         let core = self.shared.choose_core(self.cores);
         if core == self.core {
-            return self.take(rt, conn, peer);
+            self.take(rt, conn, Layer::accepted(Accepts::Plain), peer);
+            return;
         }
         let conn = rt.detach(conn);
         self.msgs.push_back((core, TargetMsg(Msg::Take { conn, peer })));
     }
 
-    fn take(&mut self, rt: &Rt, id: ConnId, peer: SocketAddr) {
+    /// The place of the connection, unless there is none.
+    fn take(&mut self, rt: &Rt, id: ConnId, layer: Layer<HostIdentity>, peer: SocketAddr) -> Option<usize> {
         // A place comes free when the operations of who made room have come back, so for a moment there may be more.
         if self.conns.len() >= CONNECTIONS_MAX {
             self.evict(rt, self.unknown.oldest());
@@ -332,27 +374,35 @@ impl Target {
             if !self.draining && self.refusal_log.reports(rt.now()) {
                 tracing::warn!(%peer, "a connection was refused: there are {CONNECTIONS_MAX} on its core");
             }
-            return rt.close(id);
+            rt.close(id);
+            return None;
         }
         self.stats.connections += 1;
         self.serial = (self.serial + 1) & ((1 << SERIAL_BITS) - 1);
+        let token_at = |place: usize| (self.serial << PLACE_BITS | place as u64) << SLOT_BITS;
         let entry = self.conns.vacant_entry();
         let place = entry.key();
-        let token = (self.serial << PLACE_BITS | place as u64) << SLOT_BITS;
+        let token = token_at(place);
+        let seats = self.seats.vacant_entry();
+        let (seat, since) = (seats.key(), rt.now());
+        let session = Session::new(token_at(seat), token, rt.local_ip(id));
+        seats.insert(Seat { token: token_at(seat), session, peer, since, entered: false });
         entry.insert(Conn {
             token,
             peer,
-            session: Session::new(token, rt.local_ip(id)),
-            socket: Connection::new(id, Layer::accepted(Accepts::Plain), SENDS_MAX, rt.now()),
-            since: rt.now(),
+            seat,
+            wire: 0,
+            socket: Connection::new(id, layer, SENDS_MAX, since),
+            since,
             until: None,
-            entered: false,
+            first: Some(Vec::new()),
             dirty: false,
         });
         self.mark(place);
         self.arm_tick(rt);
         let out = self.unknown.enter(token, peer.ip(), ADDRESS_LOGINS_MAX);
         self.evict(rt, out);
+        Some(place)
     }
 
     /// Closes a connection of somebody who has not logged in, to make room.
@@ -374,48 +424,103 @@ impl Target {
         if !conn.socket.is_plain() && !matches!(conn.socket.open(&buf[..n], || None, |_| Vec::new(), rt.now()), Ok(Came::Plain)) {
             return self.close(rt, place, "TLS, which iSCSI does not have here");
         }
-        conn.session.receive(cx!(self, rt), &buf[..n]);
-        conn.socket.keep(buf);
-        self.mark(place);
+        self.take_bytes(rt, place, &buf[..n]);
+        if let Some(place) = self.place(token) {
+            self.conns[place].socket.keep(buf);
+        }
+    }
+
+    /// Bytes of the protocol have come.
+    fn take_bytes(&mut self, rt: &Rt, place: usize, bytes: &[u8]) {
+        let conn = &mut self.conns[place];
+        let (seat, wire) = (conn.seat, conn.wire);
+        if let Some(mut first) = conn.first.take() {
+            first.extend_from_slice(bytes);
+            let Some(header) = first.first_chunk::<HEADER_BYTES>() else {
+                conn.first = Some(first);
+                return self.mark(place);
+            };
+            // A session has all of its connections on one core.
+            let joins = match HostPdu::parse(header) {
+                Ok(HostPdu::Login(login)) => self.shared.place_of(login.tsih).map(|(core, _)| core),
+                _ => None,
+            };
+            if let Some(core) = joins.filter(|core| *core != self.core) {
+                return self.send_away(rt, place, core, first);
+            }
+            self.seats[seat].session.receive(cx!(self, rt), wire, &first);
+        } else {
+            self.seats[seat].session.receive(cx!(self, rt), wire, bytes);
+        }
+        self.mark_all(seat);
         self.on_events(rt);
+    }
+
+    /// Gives a connection on which nothing was answered to another core.
+    fn send_away(&mut self, rt: &Rt, place: usize, core: usize, first: Vec<u8>) {
+        let conn = self.conns.remove(place);
+        self.unknown.leave(conn.token);
+        self.seats.remove(conn.seat);
+        self.shared.gone(self.core);
+        self.shared.came(core);
+        self.stats.connections -= 1;
+        let (owned, layer) = conn.socket.detach(rt);
+        self.msgs.push_back((core, TargetMsg(Msg::TakeMember { conn: owned, layer: Box::new(layer), peer: conn.peer, first })));
     }
 
     fn on_sent(&mut self, rt: &Rt, token: u64, result: Result<(), NetError>, list: SendList) {
         let Some(place) = self.place(token) else { return };
         let conn = &mut self.conns[place];
         if let Some(list) = conn.socket.sent(list) {
-            conn.session.sent(cx!(self, rt), list);
+            self.seats[conn.seat].session.sent(cx!(self, rt), conn.wire, list);
         }
         if result.is_err() || conn.socket.is_closed() {
             return self.close(rt, place, "connection closed");
         }
         self.mark(place);
+        let seat = self.conns[place].seat;
+        self.mark_all(seat);
     }
 
-    /// Closes a connection; frees its place once its operations have come back.
+    /// Closes a connection; frees its place once its operations have come back. A session that has lost one is over, as it recovers nothing (RFC 7143
+    /// 7.1.4.4); one that has left before is not missed.
     fn close(&mut self, rt: &Rt, place: usize, why: &'static str) {
-        let conn = &mut self.conns[place];
-        let token = conn.token;
-        if !conn.socket.is_closed() {
+        let Conn { token, seat, wire, ref mut socket, .. } = self.conns[place];
+        if !socket.is_closed() {
             self.unknown.leave(token);
-            conn.session.close();
-            conn.socket.close(rt);
-            self.leave(place, why);
+            socket.close(rt);
+            if !self.seats[seat].session.is_wire_over(wire) {
+                self.seats[seat].session.close();
+                self.mark_all(seat);
+            }
+            if self.seats[seat].session.is_over() {
+                self.leave(seat, why);
+            }
         }
         if !self.conns[place].socket.has_operations() {
-            // What it has with its volumes may still take effect.
-            let conn = self.conns.remove(place);
-            self.fenced.extend(conn.session.with_volumes());
+            self.conns.remove(place);
             self.shared.gone(self.core);
+            if self.seats[seat].session.leave(wire) {
+                // What it has with its volumes may still take effect.
+                let gone = self.seats.remove(seat);
+                self.fenced.extend(gone.session.with_volumes());
+            }
         }
     }
 
-    /// Its session is over.
-    fn leave(&mut self, place: usize, why: &'static str) {
-        let conn = &mut self.conns[place];
-        if core::mem::take(&mut conn.entered) {
-            self.shared.leave(conn.session.who(), self.core, conn.token);
-            let event = event_of(conn, AuditKind::Disconnected, why);
+    /// Closes all connections of a session.
+    fn close_all(&mut self, rt: &Rt, seat: usize, why: &'static str) {
+        for place in self.conns_of(seat) {
+            self.close(rt, place, why);
+        }
+    }
+
+    /// A session is over.
+    fn leave(&mut self, seat: usize, why: &'static str) {
+        let s = &mut self.seats[seat];
+        if core::mem::take(&mut s.entered) {
+            self.shared.leave(s.session.tsih(), self.core, s.token);
+            let event = event_of(s, AuditKind::Disconnected, why);
             self.audit.push(event);
         }
     }
@@ -423,55 +528,78 @@ impl Target {
     /// Carries out what sessions ask for.
     fn on_events(&mut self, rt: &Rt) {
         for (token, event) in core::mem::take(&mut self.events) {
-            let Some(place) = self.place(token) else { continue };
+            let Some(seat) = self.seat(token) else { continue };
             match event {
-                SessionEvent::LoggedIn { proved } => self.on_logged_in(rt, place, proved),
+                SessionEvent::LoggedIn { proved } => self.on_logged_in(rt, seat, proved),
+                SessionEvent::Joins(tsih) => self.on_joins(rt, seat, tsih),
+                SessionEvent::Left => {
+                    let session = &self.seats[seat].session;
+                    self.shared.note_cids(session.tsih(), session.cids());
+                }
                 SessionEvent::Refused { why, unproved } => {
                     self.stats.logins_refused += 1;
-                    let conn = &self.conns[place];
+                    let s = &self.seats[seat];
                     if self.refusal_log.reports(rt.now()) {
-                        let Conn { peer, session, .. } = conn;
+                        let Seat { peer, session, .. } = s;
                         tracing::warn!(%peer, host = session.who().host, target = session.who().target, why, "a login was refused");
                     }
                     let kind = if unproved { AuditKind::AuthenticationFailed } else { AuditKind::Refused };
-                    let event = event_of(conn, kind, why);
+                    let event = event_of(s, kind, why);
                     self.audit.push(event);
                 }
-                SessionEvent::Reset { tag, lun, attention } => self.begin_reset(rt, place, (tag, lun, attention)),
+                SessionEvent::Reset { tag, lun, attention } => self.begin_reset(rt, seat, (tag, lun, attention)),
                 SessionEvent::Over(why) => {
-                    tracing::info!(peer = %self.conns[place].peer, why, "a session has ended");
-                    self.leave(place, why);
+                    tracing::info!(peer = %self.seats[seat].peer, why, "a session has ended");
+                    self.leave(seat, why);
                 }
             }
-            if self.conns.contains(place) {
-                self.mark(place);
+            if self.seats.contains(seat) {
+                self.mark_all(seat);
             }
         }
     }
 
-    fn on_logged_in(&mut self, rt: &Rt, place: usize, proved: bool) {
-        let discoveries = self.conns.iter().filter(|(_, c)| c.session.who().discovery && !c.session.is_logging_in()).count();
-        let conn = &mut self.conns[place];
-        let token = conn.token;
-        self.unknown.leave(token);
-        if conn.session.who().discovery {
+    fn on_logged_in(&mut self, rt: &Rt, seat: usize, proved: bool) {
+        let discoveries = self.seats.iter().filter(|(_, s)| s.session.who().discovery && !s.session.is_logging_in()).count();
+        let s = &mut self.seats[seat];
+        s.session.connections().for_each(|token| self.unknown.leave(token));
+        if s.session.who().discovery {
             if discoveries > DISCOVERIES_MAX {
-                self.close(rt, place, "too many discovery sessions");
+                self.close_all(rt, seat, "too many discovery sessions");
             }
             return;
         }
-        conn.entered = true;
+        s.entered = true;
         if proved {
-            let event = event_of(conn, AuditKind::Authenticated, "CHAP");
+            let event = event_of(s, AuditKind::Authenticated, "CHAP");
             self.audit.push(event);
         }
-        let conn = &self.conns[place];
-        let event = event_of(conn, AuditKind::Connected, "");
+        let s = &self.seats[seat];
+        let event = event_of(s, AuditKind::Connected, "");
         self.audit.push(event);
-        if let Some((core, old)) = self.shared.enter(self.conns[place].session.who(), self.core, token) {
+        let session = &s.session;
+        if let Some((core, old)) = self.shared.enter(session.who(), session.tsih(), self.core, s.token, session.params()) {
             let msg = TargetMsg(Msg::Replaced { token: old });
             if core == self.core { self.on_msg(rt, msg) } else { self.msgs.push_back((core, msg)) }
         }
+    }
+
+    /// A login has made a connection one of a session.
+    fn on_joins(&mut self, rt: &Rt, seat: usize, tsih: u16) {
+        let to = self.shared.place_of(tsih).filter(|(core, _)| *core == self.core).and_then(|(_, token)| self.seat(token));
+        // The core has not done anything else since the login found it.
+        let Some(to) = to.filter(|to| !self.seats[*to].session.is_over()) else { return self.close_all(rt, seat, "its session is gone") };
+        let Some(wire) = self.seats[seat].session.give_wire() else { return };
+        let place = place_of(wire.conn());
+        let event = event_of(&self.seats[seat], AuditKind::Connected, "one more connection of its session");
+        self.audit.push(event);
+        self.seats.remove(seat);
+        self.unknown.leave(wire.conn());
+        let number = self.seats[to].session.join(cx!(self, rt), wire);
+        (self.conns[place].seat, self.conns[place].wire) = (to, number);
+        let session = &self.seats[to].session;
+        self.shared.note_cids(tsih, session.cids());
+        self.mark_all(to);
     }
 
     /// The next message for another core.
@@ -484,11 +612,19 @@ impl Target {
         match msg.0 {
             Msg::Take { conn, peer } => {
                 let id = rt.attach(conn);
-                self.take(rt, id, peer);
+                self.take(rt, id, Layer::accepted(Accepts::Plain), peer);
+            }
+            Msg::TakeMember { conn, layer, peer, first } => {
+                let id = rt.attach(conn);
+                if let Some(place) = self.take(rt, id, *layer, peer) {
+                    // It stays here, wherever its session is by now.
+                    self.conns[place].first = None;
+                    self.take_bytes(rt, place, &first);
+                }
             }
             Msg::Replaced { token } => {
-                if let Some(place) = self.place(token) {
-                    self.close(rt, place, "its host has begun the session anew");
+                if let Some(seat) = self.seat(token) {
+                    self.close_all(rt, seat, "its host has begun the session anew");
                 }
             }
             Msg::Reset(reset) => self.on_reset(rt, reset),
@@ -511,9 +647,9 @@ impl Target {
     /// The control plane's answer.
     pub fn on_answer(&mut self, rt: &Rt, id: ControlRequestId, result: Result<Reply, Refused>) {
         let Some(request) = self.away.remove(&id.serial) else { return };
-        let Some(place) = self.place(token_of_request(request)) else { return };
-        self.conns[place].session.on_answer(cx!(self, rt), (request & 0xFFFF) as u16, result);
-        self.mark(place);
+        let Some(seat) = self.seat(token_of_request(request)) else { return };
+        self.seats[seat].session.on_answer(cx!(self, rt), (request & 0xFFFF) as u16, result);
+        self.mark_all(seat);
         rt.wake(self.core);
     }
 
@@ -540,23 +676,27 @@ impl Target {
         let late = now.since(self.tick_at);
         let mut over = Vec::new();
         for (place, c) in self.conns.iter_mut().filter(|(_, c)| !c.socket.is_closed()) {
+            let (session, wire) = (&mut self.seats[c.seat].session, c.wire);
             if late > TICK {
                 c.since += late;
-                c.session.give_time(late);
+                session.give_time(wire, late);
+                session.give_waiting_time(wire, late);
                 c.socket.give_idle_time(late);
             }
             let silent = now.since(c.socket.last_bytes());
             let why = if let Some(until) = c.until {
                 (now >= until).then_some("over")
-            } else if c.session.is_logging_in() {
+            } else if session.is_logging_in() {
                 (now.since(c.since) > LOGIN_TIME_MAX).then_some("the login took too long")
-            } else if c.socket.is_receiving() && c.session.pdu_began().is_some_and(|at| now.since(at) > PDU_TIME_MAX) {
+            } else if c.socket.is_receiving() && session.pdu_began(wire).is_some_and(|at| now.since(at) > PDU_TIME_MAX) {
                 Some("half a PDU")
+            } else if session.waits_since(wire).is_some_and(|at| now.since(at) > PDU_TIME_MAX) {
+                Some("a command is missing")
             } else if c.socket.is_receiving() && silent > SILENCE_MAX {
                 Some("the host was silent")
             } else {
                 if silent > PING_AFTER {
-                    c.session.ping();
+                    session.ping(wire);
                 }
                 None
             };
@@ -566,10 +706,10 @@ impl Target {
             self.stats.timeouts += 1;
             self.close(rt, place, why);
         }
-        let places: Vec<usize> = self.conns.iter().map(|(place, _)| place).collect();
-        for place in places {
-            self.conns[place].session.on_tick(cx!(self, rt));
-            self.mark(place);
+        let seats: Vec<usize> = self.seats.iter().map(|(seat, _)| seat).collect();
+        for seat in seats {
+            self.seats[seat].session.on_tick(cx!(self, rt));
+            self.mark_all(seat);
         }
         self.refusal_log.report_the_rest(now);
         self.arm_tick(rt);
@@ -582,10 +722,12 @@ impl Target {
         self.listeners.drain(..).for_each(|l| rt.close_listener(l));
     }
     fn drain(&mut self, rt: &Rt) -> bool {
-        let idle = |c: &Conn| !c.session.is_over() && c.session.running() == 0 && !c.session.has_send() && !c.socket.is_sending();
-        let over: Vec<usize> = self.conns.iter().filter(|(_, c)| idle(c)).map(|(place, _)| place).collect();
-        for place in &over {
-            self.close(rt, *place, "the daemon ends");
+        let sent = |seat| self.conns_of(seat).into_iter().map(|p| &self.conns[p]).all(|c| !c.socket.is_sending());
+        let all_sent = |seat, s: &Session| self.conns_of(seat).into_iter().all(|p| !s.has_send(self.conns[p].wire)) && sent(seat);
+        let idle = |seat, s: &Session| !s.is_over() && s.running() == 0 && all_sent(seat, s);
+        let over: Vec<usize> = self.seats.iter().filter(|(seat, s)| idle(*seat, &s.session)).map(|(seat, _)| seat).collect();
+        for seat in &over {
+            self.close_all(rt, *seat, "the daemon ends");
         }
         !over.is_empty()
     }
@@ -595,21 +737,22 @@ impl Target {
     }
     /// What it has counted.
     pub fn figures(&self) -> Figures {
-        let known = self.conns.iter().filter(|(_, c)| c.session.tsih() != 0);
-        let info = |c: &Conn| SessionInfo {
-            peer: c.peer,
-            host: c.session.who().host.clone(),
-            target: c.session.who().target.clone(),
-            tsih: c.session.tsih(),
-            running: c.session.running(),
-            since: c.since,
+        let known = self.seats.iter().filter(|(_, s)| s.session.tsih() != 0);
+        let info = |s: &Seat| SessionInfo {
+            peer: s.peer,
+            host: s.session.who().host.clone(),
+            target: s.session.who().target.clone(),
+            tsih: s.session.tsih(),
+            connections: s.session.connections().count(),
+            running: s.session.running(),
+            since: s.since,
         };
-        Figures { stats: self.stats.clone(), sessions: known.map(|(_, c)| info(c)).collect() }
+        Figures { stats: self.stats.clone(), sessions: known.map(|(_, s)| info(s)).collect() }
     }
 }
 
-fn event_of(conn: &Conn, kind: AuditKind, why: &str) -> AuditEvent {
-    let who = conn.session.who();
-    let session = Some(conn.session.tsih()).filter(|t| *t != 0);
-    AuditEvent { kind, peer: Some(conn.peer), host: who.host.clone(), export: who.target.clone(), session, detail: why.into() }
+fn event_of(s: &Seat, kind: AuditKind, why: &str) -> AuditEvent {
+    let who = s.session.who();
+    let session = Some(s.session.tsih()).filter(|t| *t != 0);
+    AuditEvent { kind, peer: Some(s.peer), host: who.host.clone(), export: who.target.clone(), session, detail: why.into() }
 }

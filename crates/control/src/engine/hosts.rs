@@ -152,7 +152,7 @@ impl Control {
             subsystem_nqn: nqns.get(&s.target).cloned().unwrap_or(s.target),
             address: s.peer.to_string(),
             controller: s.tsih,
-            io_queues: 1,
+            io_queues: s.connections as u16,
             encrypted: false,
             connected_s: now_ns.saturating_sub(s.since.0) / 1_000_000_000,
         }));

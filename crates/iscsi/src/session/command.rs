@@ -17,10 +17,11 @@ use format::scsi::{Command, Invalid, Lun, ScsiStatus, Sense, SenseCode, SenseKey
 use frontend::{ByteRange, RangeTrim};
 use object::{CompareWrite, Data, DataVec, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
 use rt::Buf;
+use std::collections::VecDeque;
 
 impl Session {
     /// A command. Its CmdSN was taken.
-    pub(super) fn on_command(&mut self, cx: &mut Cx<'_>, c: &ScsiCommand, header: &Header, data: &[u8]) {
+    pub(super) fn on_command(&mut self, cx: &mut Cx<'_>, wire: usize, c: &ScsiCommand, header: &Header, data: &[u8]) {
         let immediate = Parts::parse(header).immediate;
         let early_max = self.params.first_burst.min(c.expected_bytes) as usize;
         let no_data = data.is_empty() || c.write && self.params.immediate_data && data.len() <= early_max;
@@ -28,18 +29,19 @@ impl Session {
             return self.end(cx, "data that nobody asked for");
         }
         if self.by_tag.contains_key(&c.tag) || c.tag == NO_TAG {
-            return self.reject(reject::PROTOCOL, header);
+            return self.reject(wire, reject::PROTOCOL, header);
         }
         if c.read && c.write {
-            return self.reject(reject::NOT_SUPPORTED, header);
+            return self.reject(wire, reject::NOT_SUPPORTED, header);
         }
         if immediate && self.tasks.iter().filter(|(_, t)| t.immediate).count() >= IMMEDIATE_MAX {
-            return self.reject(reject::TOO_MANY_IMMEDIATE, header);
+            return self.reject(wire, reject::TOO_MANY_IMMEDIATE, header);
         }
         cx.stats.commands += 1;
         let (unit, transfer_out, verdict) = if cx.draining { (None, 0, Err(Outcome::Status(ScsiStatus::Busy))) } else { self.judge(cx, c) };
         let expected = |flag: bool| if flag { c.expected_bytes } else { 0 };
         let mut task = Task {
+            wire,
             tag: c.tag,
             lun: c.lun,
             unit,
@@ -55,7 +57,7 @@ impl Session {
             incomplete: false,
             parts: Vec::new(),
             received: 0,
-            asked: None,
+            asked: VecDeque::new(),
             r2t_sn: 0,
             data_sn: 0,
             held: 0,
@@ -132,18 +134,22 @@ impl Session {
     }
 
     /// Data of a command.
-    pub(super) fn on_data_out(&mut self, cx: &mut Cx<'_>, d: &DataOut, data: &[u8]) {
+    pub(super) fn on_data_out(&mut self, cx: &mut Cx<'_>, wire: usize, d: &DataOut, data: &[u8]) {
         // Of a command that is gone it is thrown away.
         let Some(slot) = self.by_tag.get(&d.tag).copied() else { return };
         let task = &mut self.tasks[slot.into()];
-        let asked = task.asked.filter(|a| a.transfer_tag == d.transfer_tag && task.phase == Phase::Solicited);
-        if !(asked.is_some() || d.transfer_tag == NO_TAG && task.phase == Phase::Early) {
+        // Sequences come in the order in which they were asked for (DataSequenceInOrder).
+        let asked = task.asked.front().copied().filter(|a| a.transfer_tag == d.transfer_tag && task.phase == Phase::Solicited);
+        if task.wire != wire || !(asked.is_some() || d.transfer_tag == NO_TAG && task.phase == Phase::Early) {
             return self.end(cx, "data that nobody asked for");
         }
         if task.incomplete || d.data_sn != task.data_sn {
             // A PDU before it was lost: the command ends when the host has sent what it was to send (RFC 7143 7.9 and 7.8).
             task.incomplete = true;
             if d.last {
+                task.asked.pop_front();
+            }
+            if d.last && task.asked.is_empty() {
                 let lost = Sense::new(SenseKey::AbortedCommand, SenseCode::PROTOCOL_CRC_ERROR);
                 self.finish(cx, slot, lost.into());
             }
@@ -171,7 +177,8 @@ impl Session {
         }
         task.put(data);
         if d.last {
-            task.asked = None;
+            task.asked.pop_front();
+            task.data_sn = 0;
             if task.received == task.wanted { self.begin(cx, slot) } else { self.ask(slot) }
         }
     }
@@ -233,27 +240,34 @@ impl Session {
         }
     }
 
-    /// Asks for the next data of a task.
+    /// Asks for the next data of a task, as far as it may be asked for at once.
     fn ask(&mut self, slot: u16) {
-        self.r2ts = self.r2ts.wrapping_add(1);
-        // Never NO_TAG: the slot is not as high.
-        let transfer_tag = u32::from(slot) << 16 | self.r2ts & 0xFFFF;
         let task = &mut self.tasks[slot.into()];
-        let bytes = (task.wanted - task.received).min(self.params.max_burst);
-        task.asked = Some(super::task::Asked { transfer_tag, end: task.received + bytes });
-        task.data_sn = 0;
-        let r2t = ReadyToTransfer {
-            lun: task.lun,
-            tag: task.tag,
-            transfer_tag,
-            stat_sn: self.out.stat_sn(),
-            r2t_sn: task.r2t_sn,
-            offset: task.received,
-            bytes,
-            ..ReadyToTransfer::default()
-        };
-        task.r2t_sn += 1;
-        self.out.push(r2t.to_header(0));
+        let Some(w) = self.wires.get_mut(task.wire) else { return };
+        let mut offset = task.asked.back().map_or(task.received, |a| a.end);
+        if task.asked.is_empty() {
+            task.data_sn = 0;
+        }
+        while offset < task.wanted && task.asked.len() < self.params.r2ts as usize {
+            self.r2ts = self.r2ts.wrapping_add(1);
+            // Never NO_TAG: the slot is not as high.
+            let transfer_tag = u32::from(slot) << 16 | self.r2ts & 0xFFFF;
+            let bytes = (task.wanted - offset).min(self.params.max_burst);
+            task.asked.push_back(super::task::Asked { transfer_tag, end: offset + bytes });
+            let r2t = ReadyToTransfer {
+                lun: task.lun,
+                tag: task.tag,
+                transfer_tag,
+                stat_sn: w.out.stat_sn(),
+                r2t_sn: task.r2t_sn,
+                offset,
+                bytes,
+                ..ReadyToTransfer::default()
+            };
+            task.r2t_sn += 1;
+            w.out.push(r2t.to_header(0));
+            offset += bytes;
+        }
     }
 
     /// All data of a task is there: its first request goes to the volume, if it may now.
@@ -381,11 +395,11 @@ impl Session {
                 let parts = vec![Buf::copy_of(&data)];
                 self.send_data(&task, parts, data.len() as u64, 0);
             }
-            Outcome::Good(_) => respond(&mut self.out, &task, ScsiStatus::Good, &[], 0, 0),
-            Outcome::Status(status) => respond(&mut self.out, &task, status, &[], 0, 0),
+            Outcome::Good(_) => self.respond(&task, ScsiStatus::Good, &[], 0),
+            Outcome::Status(status) => self.respond(&task, status, &[], 0),
             Outcome::Sense(sense) => {
                 cx.stats.check_conditions += 1;
-                respond(&mut self.out, &task, ScsiStatus::CheckCondition, &sense.to_bytes(false), 0, 0);
+                self.respond(&task, ScsiStatus::CheckCondition, &sense.to_bytes(false), 0);
             }
         }
         self.grant_memory(cx);
@@ -399,19 +413,26 @@ impl Session {
         self.grant_memory(cx);
     }
 
+    fn respond(&mut self, task: &Task, status: ScsiStatus, sense: &[u8], bytes_in: u64) {
+        if let Some(w) = self.wires.get_mut(task.wire) {
+            respond(&mut w.out, task, status, sense, bytes_in);
+        }
+    }
+
     /// Sends data, as much as the host expects, and the status with the last of it. `held` is free when it is sent.
     fn send_data(&mut self, task: &Task, parts: Vec<Buf>, bytes: u64, held: u64) {
         let send = bytes.min(task.expected_in.into()) as u32;
         if send == 0 {
             self.held -= held;
-            return respond(&mut self.out, task, ScsiStatus::Good, &[], bytes, 0);
+            return self.respond(task, ScsiStatus::Good, &[], bytes);
         }
+        let Some(w) = self.wires.get_mut(task.wire) else { return };
         let (overflow, underflow, residual) = residual(bytes, task.expected_in);
         let (mut at, mut sn, mut burst) = (0u32, 0u32, 0u32);
         for mut part in parts {
             let (mut from, len) = (0, part.len());
             while from < len && at < send {
-                let room = (self.params.max_burst - burst).min(self.params.host_segment).min(send - at) as usize;
+                let room = (self.params.max_burst - burst).min(w.host_segment).min(send - at) as usize;
                 let n = room.min(len - from);
                 // Parts of a sequence but its last are whole words, as nothing pads in between: pieces and segments are.
                 let end = at + n as u32;
@@ -421,11 +442,11 @@ impl Session {
                 data.last = last || burst == self.params.max_burst;
                 if last {
                     data.has_status = true;
-                    data.stat_sn = self.out.take_stat_sn();
+                    data.stat_sn = w.out.take_stat_sn();
                     (data.overflow, data.underflow, data.residual) = (overflow, underflow, residual);
                 }
                 let buf = part.share();
-                self.out.push_data(data.to_header(n), Some((buf, from..from + n)), if last { held } else { 0 });
+                w.out.push_data(data.to_header(n), Some((buf, from..from + n)), if last { held } else { 0 });
                 (at, sn, from) = (end, sn + 1, from + n);
                 burst = if burst == self.params.max_burst { 0 } else { burst };
             }
@@ -441,7 +462,7 @@ fn residual(bytes: u64, expected: u32) -> (bool, bool, u32) {
 }
 
 /// A response without data but sense data; `bytes_in`: data that there was for the host.
-fn respond(out: &mut Outgoing, task: &Task, status: ScsiStatus, sense: &[u8], bytes_in: u64, data_ins: u32) {
+fn respond(out: &mut Outgoing, task: &Task, status: ScsiStatus, sense: &[u8], bytes_in: u64) {
     let good = status == ScsiStatus::Good;
     let (overflow, underflow, residual) = if task.expected_out > 0 || task.transfer_out > 0 {
         residual(if good { task.transfer_out } else { task.expected_out.into() }, task.expected_out)
@@ -455,7 +476,7 @@ fn respond(out: &mut Outgoing, task: &Task, status: ScsiStatus, sense: &[u8], by
         status: status.byte(),
         tag: task.tag,
         stat_sn: out.take_stat_sn(),
-        exp_data_sn: task.r2t_sn + data_ins,
+        exp_data_sn: task.r2t_sn,
         ..ScsiResponse::default()
     };
     if sense.is_empty() {

@@ -13,6 +13,8 @@ const MANAGEMENTS_MAX: usize = 16;
 
 /// A function that waits for tasks to end.
 pub(super) struct Management {
+    /// The connection that it came on.
+    wire: usize,
     tag: u32,
     /// The tags of the tasks, of those that have not ended.
     tasks: Vec<u32>,
@@ -30,10 +32,10 @@ impl Task {
 }
 
 impl Session {
-    pub(super) fn on_management(&mut self, cx: &mut Cx<'_>, m: &ManagementRequest) {
+    pub(super) fn on_management(&mut self, cx: &mut Cx<'_>, wire: usize, m: &ManagementRequest) {
         use management_response as response;
-        if self.managements.len() >= MANAGEMENTS_MAX {
-            return self.respond(m.tag, response::REJECTED);
+        if self.managements.len() + self.resets.len() >= MANAGEMENTS_MAX {
+            return self.manage_response(wire, m.tag, response::REJECTED);
         }
         match m.function {
             management::ABORT_TASK => {
@@ -41,31 +43,32 @@ impl Session {
                     // One that did not come will not: commands come in their order.
                     let ahead = m.ref_cmd_sn.wrapping_sub(self.exp_cmd_sn) as i32;
                     let known = ahead < 0;
-                    return self.respond(m.tag, if known { response::NO_TASK } else { response::COMPLETE });
+                    return self.manage_response(wire, m.tag, if known { response::NO_TASK } else { response::COMPLETE });
                 }
                 let tag = m.referenced_tag;
-                self.abort(cx, m.tag, &|t| t.tag == tag);
+                self.abort(cx, wire, m.tag, &|t| t.tag == tag);
             }
             management::ABORT_TASK_SET => {
                 let lun = m.lun;
                 if self.lun(&lun).is_none() {
-                    return self.respond(m.tag, response::NO_LUN);
+                    return self.manage_response(wire, m.tag, response::NO_LUN);
                 }
-                self.abort(cx, m.tag, &|t| t.lun == lun);
+                self.abort(cx, wire, m.tag, &|t| t.lun == lun);
             }
-            management::CLEAR_TASK_SET => self.ask_reset(cx, m, Some(m.lun), SenseCode::COMMANDS_CLEARED_BY_ANOTHER),
-            management::LOGICAL_UNIT_RESET => self.ask_reset(cx, m, Some(m.lun), SenseCode::LOGICAL_UNIT_RESET),
-            management::TARGET_WARM_RESET => self.ask_reset(cx, m, None, SenseCode::POWER_ON_OR_RESET),
-            management::TASK_REASSIGN => self.respond(m.tag, response::NO_REASSIGN),
-            _ => self.respond(m.tag, response::NOT_SUPPORTED),
+            management::CLEAR_TASK_SET => self.ask_reset(cx, wire, m, Some(m.lun), SenseCode::COMMANDS_CLEARED_BY_ANOTHER),
+            management::LOGICAL_UNIT_RESET => self.ask_reset(cx, wire, m, Some(m.lun), SenseCode::LOGICAL_UNIT_RESET),
+            management::TARGET_WARM_RESET => self.ask_reset(cx, wire, m, None, SenseCode::POWER_ON_OR_RESET),
+            management::TASK_REASSIGN => self.manage_response(wire, m.tag, response::NO_REASSIGN),
+            _ => self.manage_response(wire, m.tag, response::NOT_SUPPORTED),
         }
     }
 
     /// Commands of other sessions are concerned too: the core sees to it.
-    fn ask_reset(&mut self, cx: &mut Cx<'_>, m: &ManagementRequest, lun: Option<[u8; 8]>, attention: SenseCode) {
+    fn ask_reset(&mut self, cx: &mut Cx<'_>, wire: usize, m: &ManagementRequest, lun: Option<[u8; 8]>, attention: SenseCode) {
         if lun.is_some_and(|lun| self.lun(&lun).is_none()) {
-            return self.respond(m.tag, management_response::NO_LUN);
+            return self.manage_response(wire, m.tag, management_response::NO_LUN);
         }
+        self.resets.push((wire, m.tag));
         cx.events.push((self.token, SessionEvent::Reset { tag: m.tag, lun, attention }));
     }
     /// The unit that a LUN names, of those that the host sees.
@@ -96,21 +99,26 @@ impl Session {
     }
     /// A reset that this session asked for is done, or cannot be.
     pub fn on_reset_done(&mut self, tag: u32, done: bool) {
-        if !self.is_over() {
-            self.respond(tag, if done { management_response::COMPLETE } else { management_response::REJECTED });
-        }
+        let Some(at) = self.resets.iter().position(|(_, t)| *t == tag) else { return };
+        let (wire, _) = self.resets.remove(at);
+        self.manage_response(wire, tag, if done { management_response::COMPLETE } else { management_response::REJECTED });
+    }
+    /// Functions that came on a connection that has left are not answered.
+    pub(super) fn forget_managements(&mut self, wire: usize) {
+        self.managements.retain(|m| m.wire != wire);
+        self.resets.retain(|(w, _)| *w != wire);
     }
 
     /// Aborts tasks, and answers when they have ended.
-    fn abort(&mut self, cx: &mut Cx<'_>, tag: u32, which: &dyn Fn(&Task) -> bool) {
+    fn abort(&mut self, cx: &mut Cx<'_>, wire: usize, tag: u32, which: &dyn Fn(&Task) -> bool) {
         let hit: Vec<u16> = self.tasks.iter().filter(|(_, t)| which(t)).map(|(slot, _)| slot as u16).collect();
         let tasks = self.abort_slots(cx, &hit);
-        self.managements.push(Management { tag, tasks });
+        self.managements.push(Management { wire, tag, tasks });
         self.answer_managements();
     }
 
     /// Aborts these tasks. The tags of those that something is away of.
-    fn abort_slots(&mut self, cx: &mut Cx<'_>, slots: &[u16]) -> Vec<u32> {
+    pub(super) fn abort_slots(&mut self, cx: &mut Cx<'_>, slots: &[u16]) -> Vec<u32> {
         let mut left = Vec::new();
         for slot in slots {
             let Some(task) = self.tasks.get_mut((*slot).into()) else { continue };
@@ -133,17 +141,18 @@ impl Session {
         managements.retain_mut(|m| {
             m.tasks.retain(|tag| by_tag.contains_key(tag));
             if m.tasks.is_empty() {
-                done.push(m.tag);
+                done.push((m.wire, m.tag));
             }
             !m.tasks.is_empty()
         });
-        for tag in done {
-            self.respond(tag, management_response::COMPLETE);
+        for (wire, tag) in done {
+            self.manage_response(wire, tag, management_response::COMPLETE);
         }
     }
 
-    fn respond(&mut self, tag: u32, response: u8) {
-        let answer = ManagementResponse { response, tag, stat_sn: self.out.take_stat_sn(), ..ManagementResponse::default() };
-        self.out.push(answer.to_header(0));
+    fn manage_response(&mut self, wire: usize, tag: u32, response: u8) {
+        let Some(w) = self.wires.get_mut(wire) else { return };
+        let answer = ManagementResponse { response, tag, stat_sn: w.out.take_stat_sn(), ..ManagementResponse::default() };
+        w.out.push(answer.to_header(0));
     }
 }

@@ -1,4 +1,4 @@
-//! One connection, which is one session: a state machine without I/O.
+//! A session and its connections: a state machine without I/O.
 //!
 //! ```text
 //!  bytes ─► framing ─► login ─► commands, data, text, task management, ping, logout ─► requests to volumes
@@ -17,15 +17,16 @@ mod out;
 mod outcome;
 mod reserve;
 mod task;
+mod wire;
 
-use crate::framing::{Fault, Framing, Whole};
-use crate::limits::{COMMANDS_MAX, LOGIN_SEGMENT_BYTES_MAX, OUT_MAX, SEGMENT_BYTES_MAX, TEXT_BYTES_MAX, TICK, TRANSITION_MAX};
+use crate::framing::{Fault, Whole};
+use crate::limits::{COMMANDS_MAX, LOGIN_SEGMENT_BYTES_MAX, SEGMENT_BYTES_MAX, TEXT_BYTES_MAX, TICK, TRANSITION_MAX};
 use crate::login::{Admitted, Door, Login, Step, Who, refuse, status};
 use crate::params::Params;
 use crate::shared::Shared;
 use crate::stats::Stats;
 use crate::view::{View, portal_group};
-use base::{Duration, HostId, Instant};
+use base::{HostId, Instant};
 use cluster::{Path, PathState};
 use format::iscsi::{
     Header, HostPdu, LoginRequest, LogoutRequest, LogoutResponse, NO_TAG, NopIn, NopOut, Parts, Reject, TextRequest, TextResponse,
@@ -35,13 +36,13 @@ use format::scsi::SenseCode;
 use frontend::Place;
 use manage::Management;
 use object::{IoRequest, VolumeRef};
-use out::Outgoing;
 pub use reserve::Asked;
-use rt::SendList;
 use slab::Slab;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use task::Task;
+pub use wire::JoinedWire;
+use wire::Wire;
 
 /// What a session needs of its core.
 pub struct Cx<'a> {
@@ -73,6 +74,10 @@ pub enum SessionEvent {
         /// The host has proved who it is.
         proved: bool,
     },
+    /// A login has succeeded that makes its connection one of the session with this number.
+    Joins(u16),
+    /// A connection has left, and is closed when all is sent.
+    Left,
     /// A login was refused.
     Refused {
         /// Why, in words.
@@ -102,6 +107,8 @@ const TRANSITION_TICKS: u32 = (TRANSITION_MAX.as_nanos() / TICK.as_nanos()) as u
 /// How far it is.
 enum Phase {
     Login(Box<Login>),
+    /// Its connection goes to another session.
+    Joins,
     Full,
     /// All that is to be sent goes out, then it is closed.
     Over,
@@ -109,7 +116,7 @@ enum Phase {
 
 /// Text that is sent in several PDUs.
 #[derive(Default)]
-struct LongText {
+pub(super) struct LongText {
     /// Of a request, that came.
     came: Vec<u8>,
     /// Of an answer, that is not sent.
@@ -130,8 +137,7 @@ pub struct Session {
     /// The address that the host reached.
     local: Option<IpAddr>,
     phase: Phase,
-    framing: Framing,
-    out: Outgoing,
+    wires: Slab<Wire>,
     who: Who,
     host_id: HostId,
     params: Params,
@@ -145,12 +151,12 @@ pub struct Session {
     held: u64,
     r2ts: u32,
     place: Option<Place>,
-    text: LongText,
     attentions: BTreeMap<u32, VecDeque<SenseCode>>,
     managements: Vec<Management>,
+    /// Functions that its core carries out, by the connections that they came on, and their tags.
+    resets: Vec<(usize, u32)>,
     /// Results of copies, the last one last.
     copies: VecDeque<copy::CopyResult>,
-    pinged: bool,
     /// The host has proved who it is.
     proved: bool,
     /// The units that it sees.
@@ -162,14 +168,15 @@ pub struct Session {
 }
 
 impl Session {
-    /// Of a connection that was accepted. `token`: 16 low bits are free.
-    pub fn new(token: u64, local: Option<IpAddr>) -> Self {
+    /// Of a connection that was accepted, `conn` at its core: number 0 of it. `token`: 16 low bits are free.
+    pub fn new(token: u64, conn: u64, local: Option<IpAddr>) -> Self {
+        let mut wires = Slab::new();
+        wires.insert(Wire { conn, host_segment: Params::default().host_segment, ..Wire::default() });
         Session {
             token,
             local,
             phase: Phase::Login(Box::default()),
-            framing: Framing::default(),
-            out: Outgoing::default(),
+            wires,
             who: Who::default(),
             host_id: HostId::from_bytes([0; 16]),
             params: Params::default(),
@@ -182,11 +189,10 @@ impl Session {
             held: 0,
             r2ts: 0,
             place: None,
-            text: LongText::default(),
             attentions: BTreeMap::new(),
             managements: Vec::new(),
+            resets: Vec::new(),
             copies: VecDeque::new(),
-            pinged: false,
             proved: false,
             units: BTreeMap::new(),
             moving: BTreeMap::new(),
@@ -228,40 +234,12 @@ impl Session {
     pub(crate) fn held_bytes(&self) -> u64 {
         self.held
     }
-    /// When the PDU began of which a part has come.
-    pub fn pdu_began(&self) -> Option<Instant> {
-        self.framing.began()
-    }
-    /// It was not read for so long.
-    pub fn give_time(&mut self, time: Duration) {
-        self.framing.give_time(time);
-    }
-    /// Whether it may be read.
-    pub fn wants_bytes(&self) -> bool {
-        self.out.len() < OUT_MAX
-    }
-    /// Whether there is something to send.
-    pub fn has_send(&self) -> bool {
-        self.out.is_waiting()
-    }
-    /// What is to be sent next.
-    pub fn take_send(&mut self) -> Option<SendList> {
-        let (exp, max) = (self.exp_cmd_sn, self.max_cmd_sn());
-        self.out.take(exp, max)
-    }
-    /// A send has come back.
-    pub fn sent(&mut self, cx: &mut Cx<'_>, list: SendList) {
-        self.held -= self.out.sent(list);
-        if let Some(place) = &mut self.place {
-            place.keep(self.held);
-        }
-        self.grant_memory(cx);
-    }
-    /// The host is silent: it is asked whether it is there.
-    pub fn ping(&mut self) {
-        if matches!(self.phase, Phase::Full) && !core::mem::replace(&mut self.pinged, true) {
-            let nop = NopIn { tag: NO_TAG, transfer_tag: 1, stat_sn: self.out.stat_sn(), ..NopIn::default() };
-            self.out.push(nop.to_header(0));
+    /// The host is silent on a connection: it is asked whether it is there.
+    pub fn ping(&mut self, wire: usize) {
+        let Some(w) = self.wires.get_mut(wire).filter(|w| !w.over) else { return };
+        if matches!(self.phase, Phase::Full) && !core::mem::replace(&mut w.pinged, true) {
+            let nop = NopIn { tag: NO_TAG, transfer_tag: 1, stat_sn: w.out.stat_sn(), ..NopIn::default() };
+            w.out.push(nop.to_header(0));
         }
     }
     /// Some time has passed: what other sessions held may be free.
@@ -284,6 +262,10 @@ impl Session {
         self.by_tag.clear();
         self.waiting.clear();
         self.managements.clear();
+        self.resets.clear();
+        for (_, w) in &mut self.wires {
+            (w.ahead, w.rest) = (None, Vec::new());
+        }
     }
     /// Something that the host is to hear about a unit.
     pub fn add_attention(&mut self, lun: u32, code: SenseCode) {
@@ -368,44 +350,54 @@ impl Session {
 
     // ---- what comes -------------------------------------------------------------------------------------------------
 
-    /// Takes bytes.
-    pub fn receive(&mut self, cx: &mut Cx<'_>, mut bytes: &[u8]) {
-        let mut framing = core::mem::take(&mut self.framing);
-        self.pinged = false;
-        while !self.is_over() {
+    /// Takes bytes of a connection.
+    pub fn receive(&mut self, cx: &mut Cx<'_>, wire: usize, bytes: &[u8]) {
+        self.take_bytes(cx, wire, bytes);
+        self.take_those_ahead(cx);
+    }
+
+    fn take_bytes(&mut self, cx: &mut Cx<'_>, wire: usize, mut bytes: &[u8]) {
+        let Some(w) = self.wires.get_mut(wire) else { return };
+        w.pinged = false;
+        let mut framing = core::mem::take(&mut w.framing);
+        while !self.is_wire_over(wire) {
+            if matches!(self.phase, Phase::Joins) || self.wires[wire].ahead.is_some() {
+                self.wires[wire].rest.extend_from_slice(bytes);
+                break;
+            }
             let data_max = if self.is_logging_in() { LOGIN_SEGMENT_BYTES_MAX } else { SEGMENT_BYTES_MAX };
             match framing.take(&mut bytes, data_max, cx.now) {
                 Ok(None) => break,
                 Ok(Some(whole)) => {
                     cx.stats.pdus_in += 1;
-                    self.on_pdu(cx, &whole, framing.data(whole.data.clone()));
+                    self.on_pdu(cx, wire, &whole, framing.data(whole.data.clone()));
                     framing.clear();
-                    (framing.header_digest, framing.data_digest) = self.out.digests;
+                    (framing.header_digest, framing.data_digest) = self.wires[wire].out.digests;
                 }
                 Err(Fault::TooLong) => self.end(cx, "a PDU that is too long"),
                 Err(Fault::HeaderDigest) => self.end(cx, "a header with a wrong digest"),
             }
         }
-        self.framing = framing;
+        self.wires[wire].framing = framing;
     }
 
-    fn on_pdu(&mut self, cx: &mut Cx<'_>, whole: &Whole, data: &[u8]) {
+    fn on_pdu(&mut self, cx: &mut Cx<'_>, wire: usize, whole: &Whole, data: &[u8]) {
         let immediate = Parts::parse(&whole.header).immediate;
         let pdu = HostPdu::parse(&whole.header);
         if self.is_logging_in() {
             return match pdu {
-                Ok(HostPdu::Login(request)) => self.on_login(cx, &request, data),
+                Ok(HostPdu::Login(request)) => self.on_login(cx, wire, &request, data),
                 // Nobody knows who it is: no answer (RFC 7143 6.3).
                 _ => self.end(cx, "something else than a login"),
             };
         }
         let Ok(pdu) = pdu else {
-            self.reject(reject::NOT_SUPPORTED, &whole.header);
+            self.reject(wire, reject::NOT_SUPPORTED, &whole.header);
             return self.end(cx, "an operation code that is none");
         };
         if !whole.data_is_right {
             // Without recovery within a session, it ends (RFC 7143 7.8): what was lost is not known to come again.
-            self.reject(reject::DATA_DIGEST, &whole.header);
+            self.reject(wire, reject::DATA_DIGEST, &whole.header);
             return self.end(cx, "data with a wrong digest");
         }
         let numbered = match &pdu {
@@ -422,21 +414,31 @@ impl Session {
             let last = self.max_cmd_sn().wrapping_sub(self.exp_cmd_sn) as i32;
             match ahead {
                 0 if last >= 0 => self.exp_cmd_sn = sn.wrapping_add(1),
+                // Those before it are to come on other connections.
+                1.. if ahead <= last && self.has_others(wire) => return self.wait_ahead(cx, wire, whole, data, sn),
                 1.. if ahead <= last => return self.end(cx, "a command is missing"),
                 _ => return,
             }
         }
+        if let HostPdu::Management(m) = &pdu
+            && immediate
+            && m.cmd_sn.wrapping_sub(self.exp_cmd_sn) as i32 > 0
+            && self.has_others(wire)
+        {
+            // What it is about may be on its way on another connection: first comes all that is before it (RFC 7143 4.2.3.3).
+            return self.wait_ahead(cx, wire, whole, data, m.cmd_sn);
+        }
         match pdu {
-            HostPdu::NopOut(n) => self.on_nop(&n, data),
-            HostPdu::Text(t) => self.on_text(cx, &t, data, &whole.header),
-            HostPdu::Logout(l) => self.on_logout(cx, &l),
-            _ if self.who.discovery => self.reject(reject::PROTOCOL, &whole.header),
-            HostPdu::Command(c) => self.on_command(cx, &c, &whole.header, data),
-            HostPdu::DataOut(d) => self.on_data_out(cx, &d, data),
-            HostPdu::Management(m) => self.on_management(cx, &m),
-            HostPdu::Snack(_) => self.reject(reject::SNACK, &whole.header),
+            HostPdu::NopOut(n) => self.on_nop(wire, &n, data),
+            HostPdu::Text(t) => self.on_text(cx, wire, &t, data, &whole.header),
+            HostPdu::Logout(l) => self.on_logout(cx, wire, &l),
+            _ if self.who.discovery => self.reject(wire, reject::PROTOCOL, &whole.header),
+            HostPdu::Command(c) => self.on_command(cx, wire, &c, &whole.header, data),
+            HostPdu::DataOut(d) => self.on_data_out(cx, wire, &d, data),
+            HostPdu::Management(m) => self.on_management(cx, wire, &m),
+            HostPdu::Snack(_) => self.reject(wire, reject::SNACK, &whole.header),
             HostPdu::Login(_) => {
-                self.reject(reject::PROTOCOL, &whole.header);
+                self.reject(wire, reject::PROTOCOL, &whole.header);
                 self.end(cx, "a login after the login");
             }
         }
@@ -455,20 +457,30 @@ impl Session {
         cx.events.push((self.token, SessionEvent::Over(why)));
     }
 
-    fn reject(&mut self, reason: u8, header: &Header) {
-        let pdu = Reject { reason, tag: NO_TAG, stat_sn: self.out.take_stat_sn(), ..Reject::default() };
-        self.out.push_bytes(pdu.to_header(header.len()), header);
+    fn reject(&mut self, wire: usize, reason: u8, header: &Header) {
+        let out = &mut self.wires[wire].out;
+        let pdu = Reject { reason, tag: NO_TAG, stat_sn: out.take_stat_sn(), ..Reject::default() };
+        out.push_bytes(pdu.to_header(header.len()), header);
     }
 
-    fn on_login(&mut self, cx: &mut Cx<'_>, request: &LoginRequest, data: &[u8]) {
+    fn on_login(&mut self, cx: &mut Cx<'_>, wire: usize, request: &LoginRequest, data: &[u8]) {
         let Phase::Login(login) = &mut self.phase else { return };
         if !core::mem::replace(&mut self.started, true) {
             self.exp_cmd_sn = request.cmd_sn;
         }
         let (view, shared, draining, random) = (cx.view, cx.shared, cx.draining, &mut *cx.random);
         let portal_group = portal_group(view.slot);
-        let mut door = Door { admit: &mut |who: &Who| admit(view, draining, who), portal_group, random };
+        let join = |who: &Who| shared.agreed_of(who);
+        let mut door = Door { admit: &mut |who: &Who| admit(view, draining, who), join: &join, portal_group, random };
         let (mut response, mut text, mut step) = login.take(request, data, &mut door);
+        if step == Step::Done
+            && login.who().tsih != 0
+            && let Err(refusal) = join(login.who())
+        {
+            // It has ended, or has become full, meanwhile.
+            (response.status, response.transit, response.next) = (refusal.status, false, 0);
+            (text, step) = (Vec::new(), Step::Refused(refusal.why));
+        }
         if step == Step::Done {
             // Not before it has proved who it is: others must not take its places.
             let host = &login.who().host;
@@ -478,12 +490,13 @@ impl Session {
                 (text, step) = (Vec::new(), Step::Refused("the host has as many connections as it may"));
             }
         }
-        response.stat_sn = self.out.take_stat_sn();
+        let w = &mut self.wires[wire];
+        response.stat_sn = w.out.take_stat_sn();
         if step == Step::Done {
-            self.tsih = cx.shared.next_tsih();
+            self.tsih = if login.who().tsih == 0 { cx.shared.next_tsih() } else { login.who().tsih };
             response.tsih = self.tsih;
         }
-        self.out.push_bytes(response.to_header(text.len()), &text);
+        w.out.push_bytes(response.to_header(text.len()), &text);
         match step {
             Step::GoesOn => {}
             Step::Refused(why) => {
@@ -497,58 +510,72 @@ impl Session {
                 self.proved = proved;
                 (self.who, self.params) = (login.who().clone(), login.params());
                 self.host_id = crate::shared::host_id(&self.who);
-                self.out.digests = (self.params.header_digest, self.params.data_digest);
+                w.out.digests = (self.params.header_digest, self.params.data_digest);
+                (w.host_segment, w.cid) = (self.params.host_segment, self.who.cid);
+                cx.stats.logins += 1;
+                if self.who.tsih != 0 {
+                    self.phase = Phase::Joins;
+                    return cx.events.push((self.token, SessionEvent::Joins(self.tsih)));
+                }
                 self.phase = Phase::Full;
                 self.units = self.units_of(cx.view);
                 self.note_moves(&BTreeMap::new());
                 self.skip_reservations(cx.view);
-                cx.stats.logins += 1;
                 cx.events.push((self.token, SessionEvent::LoggedIn { proved }));
             }
         }
     }
 
-    fn on_nop(&mut self, nop: &NopOut, data: &[u8]) {
+    fn on_nop(&mut self, wire: usize, nop: &NopOut, data: &[u8]) {
         if nop.tag == NO_TAG {
             return;
         }
-        let data = &data[..data.len().min(self.params.host_segment as usize)];
-        let answer = NopIn { lun: nop.lun, tag: nop.tag, transfer_tag: NO_TAG, stat_sn: self.out.take_stat_sn(), ..NopIn::default() };
-        self.out.push_bytes(answer.to_header(data.len()), data);
+        let w = &mut self.wires[wire];
+        let data = &data[..data.len().min(w.host_segment as usize)];
+        let answer = NopIn { lun: nop.lun, tag: nop.tag, transfer_tag: NO_TAG, stat_sn: w.out.take_stat_sn(), ..NopIn::default() };
+        w.out.push_bytes(answer.to_header(data.len()), data);
     }
 
-    fn on_logout(&mut self, cx: &mut Cx<'_>, logout: &LogoutRequest) {
+    fn on_logout(&mut self, cx: &mut Cx<'_>, wire: usize, logout: &LogoutRequest) {
+        let named = self.wires.iter().find(|(_, w)| w.cid == logout.cid && !w.over).map(|(n, _)| n);
         let response = match logout.reason {
             0 => 0,
-            1 if logout.cid == self.who.cid => 0,
+            1 if named.is_some() => 0,
             1 => 1,
             _ => 2,
         };
-        let answer = LogoutResponse { response, tag: logout.tag, stat_sn: self.out.take_stat_sn(), wait: 2, ..LogoutResponse::default() };
-        self.out.push(answer.to_header(0));
-        if response == 0 {
-            self.close();
-            cx.events.push((self.token, SessionEvent::Over("logged out")));
+        let out = &mut self.wires[wire].out;
+        let answer = LogoutResponse { response, tag: logout.tag, stat_sn: out.take_stat_sn(), wait: 2, ..LogoutResponse::default() };
+        out.push(answer.to_header(0));
+        if response != 0 {
+            return;
         }
+        let others = self.wires.iter().any(|(n, w)| Some(n) != named && !w.over);
+        if let Some(named) = named.filter(|_| logout.reason == 1 && others) {
+            return self.end_wire(cx, named);
+        }
+        self.close();
+        cx.events.push((self.token, SessionEvent::Over("logged out")));
     }
 
-    fn on_text(&mut self, cx: &mut Cx<'_>, request: &TextRequest, data: &[u8], header: &Header) {
-        if self.out.len() > TEXTS_MAX {
+    fn on_text(&mut self, cx: &mut Cx<'_>, wire: usize, request: &TextRequest, data: &[u8], header: &Header) {
+        let w = &mut self.wires[wire];
+        if w.out.len() > TEXTS_MAX {
             return self.end(cx, "it asks and does not read the answers");
         }
         if request.transfer_tag == NO_TAG {
-            self.text = LongText::default();
+            w.text = LongText::default();
         }
-        if self.text.came.len() + data.len() > TEXT_BYTES_MAX || request.last && request.more {
-            return self.reject(reject::PROTOCOL, header);
+        if w.text.came.len() + data.len() > TEXT_BYTES_MAX || request.last && request.more {
+            return self.reject(wire, reject::PROTOCOL, header);
         }
         if request.transfer_tag == NO_TAG || !data.is_empty() || request.more {
-            self.text.came.extend_from_slice(data);
+            w.text.came.extend_from_slice(data);
             if request.more {
-                return self.send_text(request, false);
+                return self.send_text(wire, request, false);
             }
-            let came = core::mem::take(&mut self.text.came);
-            let Ok(pairs) = parse_pairs(&came) else { return self.reject(reject::PROTOCOL, header) };
+            let came = core::mem::take(&mut w.text.came);
+            let Ok(pairs) = parse_pairs(&came) else { return self.reject(wire, reject::PROTOCOL, header) };
             let mut out = Vec::new();
             for (key, value) in pairs {
                 match key {
@@ -556,32 +583,35 @@ impl Session {
                     "SendTargets" if value == "All" && !self.who.discovery => push_pair(&mut out, key, "Reject"),
                     "SendTargets" => self.send_targets(cx, value, &mut out),
                     "MaxRecvDataSegmentLength" => {
-                        self.params.take(key, value);
+                        let mut params = Params { host_segment: self.wires[wire].host_segment, ..Params::default() };
+                        params.take(key, value);
+                        self.wires[wire].host_segment = params.host_segment;
                     }
                     _ => push_pair(&mut out, key, "NotUnderstood"),
                 }
             }
-            self.text.left = out;
+            self.wires[wire].text.left = out;
         }
-        self.send_text(request, true);
+        self.send_text(wire, request, true);
     }
 
     /// Sends what is left of the text, as far as it fits one PDU. `whole`: the request has come whole.
-    fn send_text(&mut self, request: &TextRequest, whole: bool) {
-        let n = self.text.left.len().min(self.params.host_segment as usize);
-        let rest = self.text.left.split_off(n);
-        let part = core::mem::replace(&mut self.text.left, rest);
-        let more = !self.text.left.is_empty();
+    fn send_text(&mut self, wire: usize, request: &TextRequest, whole: bool) {
+        let w = &mut self.wires[wire];
+        let n = w.text.left.len().min(w.host_segment as usize);
+        let rest = w.text.left.split_off(n);
+        let part = core::mem::replace(&mut w.text.left, rest);
+        let more = !w.text.left.is_empty();
         let answer = TextResponse {
             last: whole && !more,
             more,
             lun: request.lun,
             tag: request.tag,
             transfer_tag: if whole && !more { NO_TAG } else { 1 },
-            stat_sn: self.out.take_stat_sn(),
+            stat_sn: w.out.take_stat_sn(),
             ..TextResponse::default()
         };
-        self.out.push_bytes(answer.to_header(part.len()), &part);
+        w.out.push_bytes(answer.to_header(part.len()), &part);
     }
 
     /// The targets that the host may use: all, or the one named, or the session's own (RFC 7143 appendix C).

@@ -88,6 +88,10 @@ impl Outgoing {
         self.under_way.push_back(held);
         Some(list)
     }
+    /// Memory that is held for what is not sent.
+    pub(super) fn held(&self) -> u64 {
+        self.queue.iter().map(|o| o.held).chain(self.under_way.iter().copied()).sum()
+    }
     /// A send has come back: memory that is not held any more.
     pub(super) fn sent(&mut self, mut list: SendList) -> u64 {
         list.clear();

@@ -16,6 +16,7 @@ use format::scsi::{LUN_BYTES, PersistentReserveOut};
 use frontend::RangeTrim;
 use object::{VolumeRef, extents};
 use rt::Buf;
+use std::collections::VecDeque;
 
 /// What is to be done.
 #[derive(Debug)]
@@ -79,6 +80,8 @@ pub(super) struct Asked {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Task {
+    /// The connection that it came on, which is where it is answered.
+    pub(super) wire: usize,
     pub(super) tag: u32,
     pub(super) lun: [u8; LUN_BYTES],
     /// `None`: it names no unit.
@@ -102,7 +105,8 @@ pub(super) struct Task {
     pub(super) parts: Vec<Buf>,
     /// Bytes that are in `parts`.
     pub(super) received: u32,
-    pub(super) asked: Option<Asked>,
+    /// What was asked for and has not come, in its order.
+    pub(super) asked: VecDeque<Asked>,
     pub(super) r2t_sn: u32,
     pub(super) data_sn: u32,
     pub(super) held: u64,

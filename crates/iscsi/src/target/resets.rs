@@ -49,13 +49,13 @@ struct Here {
 
 impl Target {
     /// A session asks for it.
-    pub(super) fn begin_reset(&mut self, rt: &Rt, place: usize, (tag, lun, attention): (u32, Option<[u8; 8]>, SenseCode)) {
-        let conn = &mut self.conns[place];
+    pub(super) fn begin_reset(&mut self, rt: &Rt, seat: usize, (tag, lun, attention): (u32, Option<[u8; 8]>, SenseCode)) {
+        let s = &mut self.seats[seat];
         if self.resets.asked.len() >= RESETS_MAX {
-            return conn.session.on_reset_done(tag, false);
+            return s.session.on_reset_done(tag, false);
         }
         self.resets.serial += 1;
-        let (id, token, target) = (self.resets.serial, conn.token, conn.session.who().target.as_str().into());
+        let (id, token, target) = (self.resets.serial, s.token, s.session.who().target.as_str().into());
         self.resets.asked.insert(id, (token, tag, self.cores));
         let reset = Reset { id, home: self.core, token, target, lun, attention };
         for core in (0..self.cores).filter(|c| *c != self.core) {
@@ -67,15 +67,14 @@ impl Target {
     /// The sessions of this core do it.
     pub(super) fn on_reset(&mut self, rt: &Rt, reset: Reset) {
         let of_target = |who: &crate::login::Who| *who.target == *reset.target;
-        let places: Vec<usize> =
-            self.conns.iter().filter(|(_, c)| c.entered && of_target(c.session.who())).map(|(place, _)| place).collect();
+        let seats: Vec<usize> = self.seats.iter().filter(|(_, s)| s.entered && of_target(s.session.who())).map(|(seat, _)| seat).collect();
         let mut waits = Vec::new();
-        for place in places {
-            let conn = &mut self.conns[place];
-            let (token, own) = (conn.token, reset.home == self.core && conn.token == reset.token);
-            let tags = conn.session.reset(cx!(self, rt), reset.lun, reset.attention, own);
+        for seat in seats {
+            let s = &mut self.seats[seat];
+            let (token, own) = (s.token, reset.home == self.core && s.token == reset.token);
+            let tags = s.session.reset(cx!(self, rt), reset.lun, reset.attention, own);
             waits.extend(tags.into_iter().map(|tag| (token, tag)));
-            self.mark(place);
+            self.mark_all(seat);
         }
         self.resets.here.push(Here { home: reset.home, id: reset.id, waits });
         self.look_at_resets(rt);
@@ -88,7 +87,7 @@ impl Target {
         }
         let mut here = core::mem::take(&mut self.resets.here);
         here.retain_mut(|Here { home, id, waits }| {
-            waits.retain(|(token, tag)| self.place(*token).is_some_and(|place| self.conns[place].session.has_tag(*tag)));
+            waits.retain(|(token, tag)| self.seat(*token).is_some_and(|seat| self.seats[seat].session.has_tag(*tag)));
             if !waits.is_empty() {
                 return true;
             }
@@ -111,9 +110,9 @@ impl Target {
         }
         let (token, tag) = (*token, *tag);
         self.resets.asked.remove(&id);
-        if let Some(place) = self.place(token) {
-            self.conns[place].session.on_reset_done(tag, true);
-            self.mark(place);
+        if let Some(seat) = self.seat(token) {
+            self.seats[seat].session.on_reset_done(tag, true);
+            self.mark_all(seat);
         }
     }
 }

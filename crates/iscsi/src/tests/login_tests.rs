@@ -9,8 +9,11 @@ fn request(stage: u8, next: Option<u8>) -> LoginRequest {
 }
 fn take(login: &mut Login, request: &LoginRequest, text: &str) -> (LoginResponse, String, Step) {
     let (response, out, step) =
-        login.take(request, text.as_bytes(), &mut Door { admit: &mut |_| Ok(None), portal_group: 3, random: &mut |_| {} });
+        login.take(request, text.as_bytes(), &mut Door { admit: &mut |_| Ok(None), join: &of_none, portal_group: 3, random: &mut |_| {} });
     (response, String::from_utf8(out).unwrap(), step)
+}
+fn of_none(_: &Who) -> Result<Params, Refusal> {
+    Err(refuse(status::NO_SESSION, "there is none"))
 }
 fn status_of(request: &LoginRequest, text: &str) -> u16 {
     take(&mut Login::default(), request, text).0.status
@@ -53,12 +56,12 @@ fn what_is_wrong_with_a_login_is_said_by_its_status() {
     assert_eq!(status_of(&request(1, Some(1)), &both), status::INVALID);
     assert_eq!(status_of(&request(2, Some(3)), &both), status::INVALID);
     assert_eq!(status_of(&request(0, Some(2)), &both), status::INVALID);
-    assert_eq!(status_of(&LoginRequest { tsih: 5, ..request(1, Some(3)) }, &both), status::NOT_INCLUDED);
+    assert_eq!(status_of(&LoginRequest { tsih: 5, ..request(1, Some(3)) }, &both), status::NO_SESSION);
     assert_eq!(status_of(&LoginRequest { version_min: 1, ..request(1, Some(3)) }, &both), status::VERSION);
     let refused = Login::default().take(
         &request(1, Some(3)),
         both.as_bytes(),
-        &mut Door { admit: &mut |_| Err(refuse(status::FORBIDDEN, "no")), portal_group: 3, random: &mut |_| {} },
+        &mut Door { admit: &mut |_| Err(refuse(status::FORBIDDEN, "no")), join: &of_none, portal_group: 3, random: &mut |_| {} },
     );
     assert_eq!((refused.0.status, refused.2), (status::FORBIDDEN, Step::Refused("no")));
 }
@@ -91,7 +94,7 @@ fn with_secret(login: &mut Login, request: &LoginRequest, text: &str) -> (LoginR
 fn with_secrets(login: &mut Login, request: &LoginRequest, text: &str, target: &Option<TargetProof>) -> (LoginResponse, String, Step) {
     let secret = base::SecretBytes::new(b"secret-of-12".to_vec());
     let of = Arc::new(Credentials { user: "me".into(), secret, target: target.clone() });
-    let mut door = Door { admit: &mut |_| Ok(Some(Arc::clone(&of))), portal_group: 3, random: &mut |out| out.fill(9) };
+    let mut door = Door { admit: &mut |_| Ok(Some(Arc::clone(&of))), join: &of_none, portal_group: 3, random: &mut |out| out.fill(9) };
     let (response, out, step) = login.take(request, text.as_bytes(), &mut door);
     (response, String::from_utf8(out).unwrap(), step)
 }

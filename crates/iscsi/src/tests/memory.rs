@@ -6,12 +6,13 @@ use object::{Backend, Data, DataVec, IoDone, IoError, IoOp, IoRequest, extents};
 use rt::{Buf, Rt};
 use std::collections::BTreeMap;
 
-/// Answers requests, the last one first; or keeps them.
+/// Answers requests, the last one first or in their order; or keeps them.
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) disks: BTreeMap<u32, Vec<u8>>,
     pub(super) fail: Option<IoError>,
     pub(super) hold: bool,
+    pub(super) in_order: bool,
     pub(super) kept: Vec<IoRequest>,
     pub(super) turns: u64,
 }
@@ -62,7 +63,7 @@ impl Backend for Memory {
         if self.hold {
             return None;
         }
-        let request = self.kept.pop()?;
-        Some(self.answer(request))
+        let request = if self.in_order { (!self.kept.is_empty()).then(|| self.kept.remove(0)) } else { self.kept.pop() };
+        request.map(|request| self.answer(request))
     }
 }

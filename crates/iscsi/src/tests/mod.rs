@@ -5,6 +5,7 @@ mod alua_tests;
 mod cases;
 mod client;
 mod command_tests;
+mod connections_tests;
 mod copy_tests;
 mod memory;
 mod reserve_tests;

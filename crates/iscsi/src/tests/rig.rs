@@ -30,7 +30,7 @@ pub(super) struct Rig {
 impl Rig {
     pub(super) fn new() -> Rig {
         Rig {
-            session: Session::new(1 << 16, None),
+            session: Session::new(1 << 16, 0, None),
             client: Client::default(),
             view: view(),
             shared: Shared::default(),
@@ -65,7 +65,7 @@ impl Rig {
         let mut cx =
             Cx { now: Instant::default(), view, shared, draining: false, random: &mut |_| {}, ios: &mut ios, asked, stats, events };
         if let Some(bytes) = bytes {
-            session.receive(&mut cx, bytes);
+            session.receive(&mut cx, 0, bytes);
         }
         let mut all = Vec::new();
         loop {
@@ -77,9 +77,9 @@ impl Rig {
                 session.on_io_done(&mut cx, done);
                 continue;
             }
-            let Some(list) = session.take_send() else { break };
+            let Some(list) = session.take_send(0) else { break };
             all.extend(list.slices(0).flatten());
-            session.sent(&mut cx, list);
+            session.sent(&mut cx, 0, list);
         }
         all
     }

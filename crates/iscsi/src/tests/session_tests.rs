@@ -1,6 +1,7 @@
 //! One session under bytes.
 
 use super::HOST;
+use super::client::Came;
 use super::rig::{Rig, bytes, ended, illegal, key, read10, write10};
 use crate::limits::{COMMANDS_MAX, DATA_HELD_MAX};
 use crate::login::status;
@@ -37,6 +38,45 @@ fn what_is_written_with_each_kind_of_data_is_read_again() {
         assert_eq!(rig.memory.disks[&0][2030 * 512..][..data.len()], data[..], "over the border of a piece too");
         assert_eq!(rig.read(0, &read10(2030, 40), data.len() as u32), (ScsiStatus::Good, None, data));
     }
+}
+
+#[test]
+fn as_much_is_asked_for_at_once_as_was_agreed_and_comes_in_order() {
+    let data = bytes(10 * 1024);
+    let asked = |came: &[Came]| -> Vec<ReadyToTransfer> {
+        came.iter().map(|(pdu, _)| if let TargetPdu::ReadyToTransfer(r) = *pdu { r } else { panic!("{pdu:?}") }).collect()
+    };
+    let begin = || {
+        let mut rig = Rig::with("MaxOutstandingR2T=3\0MaxBurstLength=2048\0");
+        let wire = rig.client.write(0, &write10(0, 20), data.len() as u32, &[], true);
+        let came = rig.say(&wire);
+        (rig, asked(&came))
+    };
+    let (mut rig, r2ts) = begin();
+    assert_eq!(r2ts.iter().map(|r| (r.r2t_sn, r.offset, r.bytes)).collect::<Vec<_>>(), [(0, 0, 2048), (1, 2048, 2048), (2, 4096, 2048)]);
+    let wire = rig.client.answer(&r2ts[0], &data, 512);
+    let more = asked(&rig.say(&wire));
+    assert_eq!(more.iter().map(|r| (r.r2t_sn, r.offset, r.bytes)).collect::<Vec<_>>(), [(3, 6144, 2048)], "the next one when one has come");
+    let wire: Vec<u8> = [r2ts[1], r2ts[2]].iter().flat_map(|r| rig.client.answer(r, &data, 2048)).collect();
+    let last = asked(&rig.say(&wire));
+    assert_eq!(last.iter().map(|r| (r.r2t_sn, r.offset, r.bytes)).collect::<Vec<_>>(), [(4, 8192, 2048)]);
+    let wire: Vec<u8> = [more[0], last[0]].iter().flat_map(|r| rig.client.answer(r, &data, 1000)).collect();
+    assert_eq!(ended(&rig.say(&wire)), (ScsiStatus::Good, None, vec![]));
+    assert_eq!(rig.memory.disks[&0][..data.len()], data[..]);
+    // Out of their order.
+    let (mut rig, r2ts) = begin();
+    let wire = rig.client.answer(&r2ts[1], &data, 2048);
+    rig.say(&wire);
+    assert_eq!(rig.events.last().map(|e| &e.1), Some(&SessionEvent::Over("data that nobody asked for")));
+    // A PDU is lost: nothing more is asked for, and it ends when what was asked for has come.
+    let (mut rig, r2ts) = begin();
+    let wire = rig.client.answer(&r2ts[0], &data, 1024).split_off(48 + 1024);
+    assert!(rig.say(&wire).is_empty());
+    let wire = rig.client.answer(&r2ts[1], &data, 1024);
+    assert!(rig.say(&wire).is_empty());
+    let wire = rig.client.answer(&r2ts[2], &data, 1024);
+    assert_eq!(key(ended(&rig.say(&wire)).1), Some((SenseKey::AbortedCommand, SenseCode::PROTOCOL_CRC_ERROR)));
+    assert_eq!(rig.read(0, &read10(0, 1), 512).2, [0; 512]);
 }
 
 #[test]
@@ -206,7 +246,7 @@ fn pings_text_and_logout_are_answered() {
     let wire = rig.client.wire(HostPdu::Text(text), true, b"SendTargets=\0");
     let came = rig.say(&wire);
     assert!(matches!(&came[..], [(TargetPdu::Text(t), d)] if t.last && d == format!("TargetName={}\0", super::TARGET).as_bytes()));
-    rig.session.ping();
+    rig.session.ping(0);
     assert!(matches!(rig.step(None)[..], [(TargetPdu::NopIn(n), _)] if n.tag == NO_TAG && n.transfer_tag != NO_TAG));
     let wire = rig.client.wire(HostPdu::Logout(LogoutRequest { tag: 7, ..Default::default() }), true, &[]);
     assert!(matches!(rig.say(&wire)[..], [(TargetPdu::Logout(l), _)] if l.response == 0));
@@ -238,7 +278,7 @@ fn discovery_tells_the_portals_of_all_nodes_each_in_its_group() {
     };
     let portals = vec![portal("10.0.0.2:3260", Some(24)), portal("192.168.0.2:3260", Some(24))];
     let mut rig = Rig::new();
-    rig.session = Session::new(1 << 16, Some("10.0.0.1".parse().unwrap()));
+    rig.session = Session::new(1 << 16, 0, Some("10.0.0.1".parse().unwrap()));
     rig.view.nodes.push(crate::view::NodeView { slot: base::NodeSlot::new(4).unwrap(), portals });
     rig.shared.add_portal("0.0.0.0:3260".parse().unwrap());
     let login = rig.client.login_as(HOST, "SessionType=Discovery\0");

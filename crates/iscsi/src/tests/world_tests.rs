@@ -50,19 +50,19 @@ impl App for ServerApp {
 }
 
 #[derive(Default)]
-struct Wire {
-    conn: Option<ConnId>,
+pub(super) struct Wire {
+    pub(super) conn: Option<ConnId>,
     client: Client,
-    came: Vec<Came>,
+    pub(super) came: Vec<Came>,
     out: Vec<u8>,
-    closed: bool,
+    pub(super) closed: bool,
 }
 
 #[derive(Clone)]
-struct Peer {
-    rt: Rt,
+pub(super) struct Peer {
+    pub(super) rt: Rt,
     queue: Queue,
-    wires: Rc<RefCell<Vec<Wire>>>,
+    pub(super) wires: Rc<RefCell<Vec<Wire>>>,
 }
 struct PeerApp(Rc<RefCell<Option<Peer>>>);
 
@@ -100,16 +100,16 @@ impl App for PeerApp {
     }
 }
 
-struct Rig {
-    world: World,
+pub(super) struct Rig {
+    pub(super) world: World,
     server: HostId,
     servers: Rc<RefCell<Vec<Rc<RefCell<Server>>>>>,
-    peer: Peer,
+    pub(super) peer: Peer,
     addr: SocketAddr,
 }
 
 impl Rig {
-    fn new(seed: u64) -> Rig {
+    pub(super) fn new(seed: u64) -> Rig {
         let mut world = World::new(seed);
         world.network(NetOptions::default());
         let servers: Rc<RefCell<Vec<Rc<RefCell<Server>>>>> = Rc::default();
@@ -134,13 +134,13 @@ impl Rig {
         let addr = servers.borrow()[0].borrow_mut().target.listen(&world.rt(server, 0), at.into()).unwrap();
         Rig { world, server, servers, peer: of_client, addr }
     }
-    fn connect(&mut self) -> usize {
+    pub(super) fn connect(&mut self) -> usize {
         let at = self.peer.wires.borrow().len();
         self.peer.wires.borrow_mut().push(Wire::default());
         self.peer.rt.connect(&self.peer.queue, at as u64, self.addr);
         at
     }
-    fn send(&mut self, at: usize, make: impl FnOnce(&mut Client) -> Vec<u8>) {
+    pub(super) fn send(&mut self, at: usize, make: impl FnOnce(&mut Client) -> Vec<u8>) {
         {
             let w = &mut self.peer.wires.borrow_mut()[at];
             let bytes = make(&mut w.client);
@@ -148,7 +148,7 @@ impl Rig {
         }
         self.peer.rt.wake(self.peer.rt.core());
     }
-    fn next(&mut self, at: usize) -> Came {
+    pub(super) fn next(&mut self, at: usize) -> Came {
         let p = self.peer.clone();
         let got = |p: &Peer| !p.wires.borrow()[at].came.is_empty();
         assert!(self.world.run_until(Duration::from_secs(5), || got(&p)), "an answer in time");
@@ -161,11 +161,28 @@ impl Rig {
         assert_eq!(l.status, 0);
         at
     }
-    fn closes_within(&mut self, at: usize, limit: Duration) -> bool {
+    pub(super) fn closes_within(&mut self, at: usize, limit: Duration) -> bool {
         let p = self.peer.clone();
         self.world.run_until(limit, || p.wires.borrow()[at].closed)
     }
-    fn is_quiet(&self) -> bool {
+    /// Whether volumes answer, on all cores.
+    pub(super) fn hold(&mut self, hold: bool) {
+        for core in 0..CORES {
+            self.servers.borrow()[core].borrow_mut().memory.hold = hold;
+            self.world.rt(self.server, core).wake(core);
+        }
+        self.world.run_for(Duration::from_millis(50));
+    }
+    /// Volumes answer requests in their order, on all cores.
+    pub(super) fn in_order(&mut self) {
+        self.servers.borrow().iter().for_each(|s| s.borrow_mut().memory.in_order = true);
+    }
+    /// The sessions of all cores: connections and commands under way.
+    pub(super) fn sessions(&self) -> Vec<(usize, usize)> {
+        let of = |s: &Rc<RefCell<Server>>| s.borrow().target.figures().sessions;
+        self.servers.borrow().iter().flat_map(of).map(|s| (s.connections, s.running)).collect()
+    }
+    pub(super) fn is_quiet(&self) -> bool {
         self.servers.borrow().iter().all(|s| s.borrow().target.is_quiet())
     }
 }
@@ -268,20 +285,14 @@ fn a_reset_of_a_unit_ends_what_other_sessions_have_under_way_before_it_is_answer
         login
     });
     rig.next(other);
-    let hold = |rig: &Rig, hold: bool| {
-        for core in 0..CORES {
-            rig.servers.borrow()[core].borrow_mut().memory.hold = hold;
-            rig.world.rt(rig.server, core).wake(core);
-        }
-    };
-    hold(&rig, true);
+    rig.hold(true);
     rig.send(other, |c| c.read(0, &cdb10(0x28), 600 * 512));
     rig.world.run_for(Duration::from_millis(50));
     let reset = ManagementRequest { function: management::LOGICAL_UNIT_RESET, tag: 9, ..Default::default() };
     rig.send(by, |c| c.wire(HostPdu::Management(reset), true, &[]));
     rig.world.run_for(Duration::from_millis(50));
     assert!(rig.peer.wires.borrow()[by].came.is_empty(), "a command is with its volume");
-    hold(&rig, false);
+    rig.hold(false);
     assert!(matches!(rig.next(by), (TargetPdu::Management(m), _) if m.response == 0 && m.tag == 9));
     rig.send(other, |c| c.read(0, &[0; 6], 0));
     let (TargetPdu::Response(r), sense) = rig.next(other) else { panic!("the read is not answered, the next command is") };
@@ -294,13 +305,6 @@ fn a_change_of_rights_is_settled_when_what_it_forbids_has_ended_also_of_sessions
     use cluster::reservation::{Command, ReservationType, State};
     let mut rig = Rig::new(6);
     let at = rig.log_in();
-    let hold = |rig: &mut Rig, hold: bool| {
-        for core in 0..CORES {
-            rig.servers.borrow()[core].borrow_mut().memory.hold = hold;
-            rig.world.rt(rig.server, core).wake(core);
-        }
-        rig.world.run_for(Duration::from_millis(50));
-    };
     let settled = |rig: &Rig, volume, revision| {
         (0..CORES).all(|core| rig.servers.borrow()[core].borrow().target.is_settled(object::VolumeRef(volume), revision))
     };
@@ -316,7 +320,7 @@ fn a_change_of_rights_is_settled_when_what_it_forbids_has_ended_also_of_sessions
             rig.servers.borrow()[core].borrow_mut().target.apply(&rig.world.rt(rig.server, core), Arc::clone(&view));
         }
     };
-    hold(&mut rig, true);
+    rig.hold(true);
     for lun in [0, 1] {
         rig.send(at, |c| {
             c.write(lun, &[0x2A, 0, 0, 0, 0, 0, 0, 0, 1, 0], if lun == 0 { 512 } else { 4096 }, &vec![1; 512 << (3 * lun)], true)
@@ -327,18 +331,18 @@ fn a_change_of_rights_is_settled_when_what_it_forbids_has_ended_also_of_sessions
     assert!(settled(&rig, 0, 0) && !settled(&rig, 0, 1), "that view is not served yet");
     apply(&rig, 1);
     assert!(!settled(&rig, 0, 1) && settled(&rig, 1, 0), "a write that is forbidden now is with its volume; others do not count");
-    hold(&mut rig, false);
+    rig.hold(false);
     assert!(settled(&rig, 0, 1) && !settled(&rig, 0, 2));
 
     // A session that goes while its request is with the volume.
-    hold(&mut rig, true);
+    rig.hold(true);
     rig.send(at, |c| c.read(0, &[0x28, 0, 0, 0, 0, 0, 0, 0, 1, 0], 512));
     rig.world.run_for(Duration::from_millis(50));
     rig.send(at, |c| c.wire(HostPdu::Logout(format::iscsi::LogoutRequest::default()), true, &[]));
     assert!(rig.closes_within(at, Duration::from_secs(1)));
     apply(&rig, 2);
     assert!(!settled(&rig, 0, 2));
-    hold(&mut rig, false);
+    rig.hold(false);
     assert!(settled(&rig, 0, 2));
 }
 

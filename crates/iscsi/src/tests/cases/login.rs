@@ -41,7 +41,7 @@ pub(super) fn requests(c: &mut Cases) {
     };
     let usual = login_request((1, Some(3)));
     first("Version-min 1", "11.12.4", LoginRequest { version_min: 1, version_max: 1, ..usual }, refused(0x0205));
-    first("a TSIH: another connection of a session", "11.12.6", LoginRequest { tsih: 1, ..usual }, refused(0x0208));
+    first("a TSIH that no session has", "11.13.5", LoginRequest { tsih: 1, ..usual }, refused(0x020A));
     first("CSG 2", "11.12.3", LoginRequest { stage: 2, ..usual }, refused(0x020B));
     first("CSG 3", "11.12.3", LoginRequest { stage: 3, ..usual }, refused(0x020B));
     first("NSG 2", "11.12.3", LoginRequest { next: 2, ..usual }, refused(0x020B));
@@ -54,7 +54,7 @@ pub(super) fn requests(c: &mut Cases) {
     let goes_on = login_request((1, None));
     later("another ISID", "11.12.5", State::Operational, LoginRequest { isid: [9; 6], ..goes_on }, "", refused(0x020B));
     later("another CID", "11.12.7", State::Operational, LoginRequest { cid: 9, ..goes_on }, "", refused(0x020B));
-    later("a TSIH later on", "11.12.6", State::Operational, LoginRequest { tsih: 9, ..goes_on }, "", refused(0x0208));
+    later("a TSIH later on", "11.12.6", State::Operational, LoginRequest { tsih: 9, ..goes_on }, "", refused(0x020B));
     later("back to the security stage", "6.3.3", State::Operational, login_request((0, None)), "", refused(0x020B));
     later("CSG ahead of what was agreed", "6.3.3", State::Security, login_request((1, None)), "", refused(0x020B));
     later("an empty request", "6.2", State::Operational, goes_on, "", "Login Response 0000h".into());
@@ -123,7 +123,7 @@ const KEYS: &[(&str, &str, &str, &str)] = &[
     ("13.1", "HeaderDigest", "", "Reject"),
     ("13.1", "DataDigest", "crc32c", "Reject"),
     ("13.1", "DataDigest", "X-a,None", "None"),
-    ("13.2", "MaxConnections", "65535", "1"),
+    ("13.2", "MaxConnections", "65535", "8"),
     ("13.2", "MaxConnections", "0", "Reject"),
     ("13.2", "MaxConnections", "65536", "Reject"),
     ("13.2", "MaxConnections", "many", "Reject"),
@@ -143,7 +143,7 @@ const KEYS: &[(&str, &str, &str, &str)] = &[
     ("13.15", "DefaultTime2Wait", "3601", "Reject"),
     ("13.16", "DefaultTime2Retain", "3600", "0"),
     ("13.16", "DefaultTime2Retain", "3601", "Reject"),
-    ("13.17", "MaxOutstandingR2T", "65535", "1"),
+    ("13.17", "MaxOutstandingR2T", "65535", "8"),
     ("13.17", "MaxOutstandingR2T", "0", "Reject"),
     ("13.18", "DataPDUInOrder", "No", "Yes"),
     ("13.19", "DataSequenceInOrder", "No", "Yes"),
