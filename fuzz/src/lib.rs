@@ -15,6 +15,7 @@ pub mod handshake;
 mod host;
 mod input;
 pub mod iscsi;
+pub mod iscsi_session;
 pub mod nvme;
 pub mod pdu;
 pub mod peer;
@@ -47,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     ("nvme_tcp_pdu", pdu::pdu),
     ("scsi", scsi::scsi),
     ("iscsi", iscsi::iscsi),
+    ("iscsi_session", iscsi_session::iscsi_session),
     ("peer_message", peer::message),
     ("peer_link", peer::link),
     ("peer_greeting", greeting::greeting),

@@ -4,6 +4,7 @@ As beside SPDK over NVMe/TCP: targets run on processor 0, the client on processo
 that is written once before anything counts. The client is the lab, which never sleeps, for every target. tgt has a file of /dev/shm through its
 default backing store; its daemon and its threads are on processor 0.
 """
+import os
 import shutil
 import subprocess
 import time
@@ -57,7 +58,7 @@ class Tgt(Target):
 
     def __init__(self):
         super().__init__("tgt", MEMORY)
-        self.control = str(free_port())  # the number in the name of its socket
+        self.control = str(os.getpid() % 32000)  # the number in the name of its socket; at most 32767
 
     def start(self):
         file = f"{self.dir}/disk"

@@ -70,6 +70,11 @@ pub struct VolumeView {
 }
 
 impl VolumeView {
+    /// What is open to all of the device with the least space among those that it takes space on, in percent; `None`: it is not thin, or that is not
+    /// known here.
+    pub fn open_percent(&self) -> Option<u64> {
+        self.used.iter().filter_map(ChunksUsed::open_percent).min()
+    }
     /// Bytes of space that it has now; `None` when that is not known here.
     pub fn used_bytes(&self) -> Option<u64> {
         (!self.used.is_empty()).then(|| self.used.iter().map(|u| u.get() * CHUNK_BYTES).sum())

@@ -1,7 +1,9 @@
 //! Bytes of a connection become PDUs.
 //!
-//! Invariants: the lengths of a PDU are judged before memory is taken for it; at most one PDU is held; digests are checked here.
+//! Invariants: the lengths of a PDU are judged before memory is taken for it; at most one PDU is held, and none that lies whole in the bytes that came;
+//! digests are checked here.
 
+use base::checksum::Crc32c;
 use base::crc32c;
 use base::{Duration, Instant};
 use format::iscsi::{DIGEST_BYTES, HEADER_BYTES, Header, Parts, pad_bytes};
@@ -16,21 +18,43 @@ pub enum Fault {
     HeaderDigest,
 }
 
+/// What comes of bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Came<'b> {
+    /// A PDU that has come whole. Its data: see [`Framing::data`].
+    Whole(Whole, Option<&'b [u8]>),
+    /// A part of the data of a PDU that flows, with its header.
+    Part(Header, &'b [u8]),
+    /// All of its data has come, with its header, and whether it has the digest that it should have.
+    End(Header, bool),
+}
+
 /// A PDU that has come whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Whole {
     /// Its header.
     pub header: Header,
-    /// Where its data is: see [`Framing::data`].
+    /// Where its data is kept, unless it lies in the bytes that came.
     pub data: Range<usize>,
     /// Its data has the digest that it should have.
     pub data_is_right: bool,
 }
 
+/// A PDU whose data flows: it is passed on as it comes.
+struct Flow {
+    header: Header,
+    /// Bytes of data that are to come.
+    left: usize,
+    /// Bytes behind the data: padding, and the digest.
+    tail: usize,
+    sum: Crc32c,
+}
+
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Framing {
     buf: Vec<u8>,
+    flow: Option<Box<Flow>>,
     began: Option<Instant>,
     /// Digests of headers and of data.
     pub header_digest: bool,
@@ -49,22 +73,37 @@ impl Framing {
             *began += time;
         }
     }
-    /// The data of the PDU that came last.
-    pub fn data(&self, range: Range<usize>) -> &[u8] {
-        &self.buf[range]
+    /// The data of a PDU that has just come.
+    pub fn data<'a>(&'a self, whole: &Whole, here: Option<&'a [u8]>) -> &'a [u8] {
+        here.unwrap_or_else(|| &self.buf[whole.data.clone()])
     }
     /// The PDU that came last is done with.
     pub fn clear(&mut self) {
         self.buf.clear();
     }
 
-    /// Takes bytes off the front of `bytes` until a PDU is whole; `None`: more must come.
+    /// Takes bytes off the front of `bytes` until a PDU is whole, or a part of one is there whose data flows; `None`: more must come. `flows`: whether
+    /// data of a PDU with this header is to be passed on as it comes.
     ///
     /// # Errors
     /// What ends the connection.
-    pub fn take(&mut self, bytes: &mut &[u8], data_max: usize, now: Instant) -> Result<Option<Whole>, Fault> {
+    pub fn take<'b>(
+        &mut self,
+        bytes: &mut &'b [u8],
+        data_max: usize,
+        now: Instant,
+        flows: impl FnOnce(&Header) -> bool,
+    ) -> Result<Option<Came<'b>>, Fault> {
         if !bytes.is_empty() && self.began.is_none() {
             self.began = Some(now);
+        }
+        if self.flow.is_some() {
+            return Ok(self.go_on(bytes));
+        }
+        if self.buf.is_empty()
+            && let Some(whole) = self.whole_in(bytes, data_max)?
+        {
+            return Ok(Some(whole));
         }
         if !self.fill(bytes, HEADER_BYTES) {
             return Ok(None);
@@ -82,13 +121,65 @@ impl Framing {
         if self.header_digest && !has_digest(&self.buf[..head]) {
             return Err(Fault::HeaderDigest);
         }
+        // As long as none of its data is kept.
+        if self.buf.len() == head && parts.data_bytes > 0 && flows(&header) {
+            let tail = parts.body_bytes(self.data_digest) - parts.data_bytes;
+            self.flow = Some(Box::new(Flow { header, left: parts.data_bytes, tail, sum: Crc32c::default() }));
+            self.buf.clear();
+            return Ok(self.go_on(bytes));
+        }
         let end = head + parts.body_bytes(self.data_digest);
         if !self.fill(bytes, end) {
             return Ok(None);
         }
         self.began = None;
         let data_is_right = !self.data_digest || parts.data_bytes == 0 || has_digest(&self.buf[head..end]);
-        Ok(Some(Whole { header, data: head..head + parts.data_bytes, data_is_right }))
+        Ok(Some(Came::Whole(Whole { header, data: head..head + parts.data_bytes, data_is_right }, None)))
+    }
+
+    /// A PDU that lies whole at the front of `bytes`: it is not copied.
+    fn whole_in<'b>(&mut self, bytes: &mut &'b [u8], data_max: usize) -> Result<Option<Came<'b>>, Fault> {
+        let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+        let parts = Parts::parse(header);
+        if parts.data_bytes > data_max {
+            return Err(Fault::TooLong);
+        }
+        let head = parts.head_bytes(self.header_digest);
+        let end = head + parts.body_bytes(self.data_digest);
+        let Some((pdu, rest)) = bytes.split_at_checked(end) else { return Ok(None) };
+        if self.header_digest && !has_digest(&pdu[..head]) {
+            return Err(Fault::HeaderDigest);
+        }
+        *bytes = rest;
+        self.began = None;
+        let data_is_right = !self.data_digest || parts.data_bytes == 0 || has_digest(&pdu[head..]);
+        Ok(Some(Came::Whole(Whole { header: *header, data: 0..0, data_is_right }, Some(&pdu[head..head + parts.data_bytes]))))
+    }
+
+    /// The next of a PDU that flows.
+    fn go_on<'b>(&mut self, bytes: &mut &'b [u8]) -> Option<Came<'b>> {
+        let flow = self.flow.as_mut()?;
+        if flow.left > 0 {
+            if bytes.is_empty() {
+                return None;
+            }
+            let (part, rest) = bytes.split_at(flow.left.min(bytes.len()));
+            (*bytes, flow.left) = (rest, flow.left - part.len());
+            if self.data_digest {
+                flow.sum.update(part);
+            }
+            return Some(Came::Part(flow.header, part));
+        }
+        let tail = flow.tail;
+        if !self.fill(bytes, tail) {
+            return None;
+        }
+        let mut flow = self.flow.take()?;
+        let (pad, digest) = self.buf.split_at(if self.data_digest { tail - DIGEST_BYTES } else { tail });
+        flow.sum.update(pad);
+        let right = !self.data_digest || flow.sum.value().to_le_bytes() == digest;
+        self.began = None;
+        Some(Came::End(flow.header, right))
     }
 
     /// Whether there are `want` bytes, with those from `bytes`.
@@ -137,19 +228,32 @@ mod tests {
 
     #[test]
     fn a_pdu_is_whole_however_its_bytes_are_cut() {
-        for digests in [false, true] {
+        for (digests, flows) in [(false, false), (true, false), (false, true), (true, true)] {
+            let mut flowing = Vec::new();
             let wire = [pdu(b"abcde", digests), pdu(b"", digests), pdu(b"wxyz", digests)].concat();
             for step in [1, 3, 47, 49, 1000] {
                 let mut f = Framing { header_digest: digests, data_digest: digests, ..Framing::default() };
                 let mut got = Vec::new();
                 for mut part in wire.chunks(step) {
-                    while let Some(whole) = f.take(&mut part, 100, Instant::default()).unwrap() {
-                        assert!(whole.data_is_right);
-                        got.push(f.data(whole.data).to_vec());
+                    while let Some(came) = f.take(&mut part, 100, Instant::default(), |_| flows).unwrap() {
+                        match came {
+                            Came::Whole(whole, here) => {
+                                assert!(whole.data_is_right);
+                                got.push(f.data(&whole, here).to_vec());
+                            }
+                            Came::Part(_, part) => {
+                                flowing.extend_from_slice(part);
+                                continue;
+                            }
+                            Came::End(_, right) => {
+                                assert!(right);
+                                got.push(core::mem::take(&mut flowing));
+                            }
+                        }
                         f.clear();
                     }
                 }
-                assert_eq!(got, [&b"abcde"[..], b"", b"wxyz"], "{digests} {step}");
+                assert_eq!(got, [&b"abcde"[..], b"", b"wxyz"], "{digests} {flows} {step}");
                 assert_eq!(f.began(), None);
             }
         }
@@ -158,13 +262,27 @@ mod tests {
     #[test]
     fn lengths_are_judged_before_the_data_comes_and_digests_when_it_has() {
         let mut f = Framing::default();
-        assert_eq!(f.take(&mut &pdu(&[0; 101], false)[..48], 100, Instant::default()), Err(Fault::TooLong));
+        assert_eq!(f.take(&mut &pdu(&[0; 101], false)[..48], 100, Instant::default(), |_| false), Err(Fault::TooLong));
         let mut wire = pdu(b"abcd", true);
         wire[53] ^= 1;
-        let mut f = Framing { header_digest: true, data_digest: true, ..Framing::default() };
-        assert!(!f.take(&mut &wire[..], 100, Instant::default()).unwrap().unwrap().data_is_right);
+        let of = || Framing { header_digest: true, data_digest: true, ..Framing::default() };
+        for cut in [wire.len(), 30] {
+            let (mut f, mut first, mut rest) = (of(), &wire[..cut], &wire[cut..]);
+            let came = f.take(&mut first, 100, Instant::default(), |_| false).unwrap();
+            let came = came.or_else(|| f.take(&mut rest, 100, Instant::default(), |_| false).unwrap());
+            assert!(matches!(came, Some(Came::Whole(Whole { data_is_right: false, .. }, _))), "{came:?}");
+        }
+        let (mut f, mut first, mut rest) = (of(), &wire[..30], &wire[30..]);
+        let mut next = |bytes: &mut &[u8]| f.take(bytes, 100, Instant::default(), |_| true).map(|c| format!("{c:?}"));
+        assert_eq!(next(&mut first), Ok("None".into()));
+        assert!(next(&mut rest).unwrap().starts_with("Some(Part("));
+        assert!(next(&mut rest).unwrap().ends_with(", false))"), "the digest of what flowed is wrong");
         wire[20] ^= 1;
-        let mut f = Framing { header_digest: true, data_digest: true, ..Framing::default() };
-        assert_eq!(f.take(&mut &wire[..], 100, Instant::default()), Err(Fault::HeaderDigest));
+        for cut in [wire.len(), 30] {
+            let (mut f, mut first, mut rest) = (of(), &wire[..cut], &wire[cut..]);
+            let came = f.take(&mut first, 100, Instant::default(), |_| true);
+            let came = if came == Ok(None) { f.take(&mut rest, 100, Instant::default(), |_| true) } else { came };
+            assert_eq!(came, Err(Fault::HeaderDigest));
+        }
     }
 }

@@ -30,6 +30,11 @@ pub const TRANSFER_MAX: u32 = IO_BYTES_MAX as u32;
 pub const WRITE_SAME_BLOCKS_MAX: u64 = u16::MAX as u64;
 /// log2 of the bytes of a threshold set, in which a thin volume's use of space is counted (SBC-3 4.7.3.7).
 pub const THRESHOLD_SET_SHIFT: u32 = 20;
+/// A thin volume whose device has less than so much open to all, in percent, is near its end: hosts hear of it (THIN PROVISIONING SOFT THRESHOLD
+/// REACHED). The health check `capacity` warns at the same.
+pub const SPACE_LOW_PERCENT: u64 = 20;
+/// They hear of it again after there was as much.
+pub const SPACE_ENOUGH_PERCENT: u64 = 22;
 /// Blocks that UNMAP changes, over all of its ranges.
 pub const UNMAP_BLOCKS_MAX: u64 = 1 << 20;
 /// Ranges of UNMAP.
@@ -52,6 +57,9 @@ pub const COPIES_KEPT_MAX: usize = 16;
 pub const COPY_LIST_BYTES_MAX: u32 = 4096;
 /// Data that commands of a session hold, in bytes, but for unsolicited data: beyond, they wait in their order.
 pub const DATA_HELD_MAX: u64 = 8 << 20;
+/// The same while its volumes and its host are fast: more would only push what is about to be sent or written out of the processor's cache. Where the
+/// oldest command has held memory for longer it waits for a device or the network, and there may be more: a byte for each nanosecond.
+pub const DATA_NEAR_MAX: u64 = 1 << 20;
 /// MaxRecvDataSegmentLength: data of one PDU from a host, in bytes.
 pub const SEGMENT_BYTES_MAX: usize = 256 << 10;
 /// The same before a host has logged in: the standard's default.

@@ -101,7 +101,7 @@ impl Shared {
         lock(&self.portals).iter().map(reached).filter(|at| !at.ip().is_unspecified()).collect()
     }
     /// A session with a target has begun, of this number, core and token. The core and token of the one that it takes the place of.
-    pub(crate) fn enter(&self, who: &Who, tsih: u16, core: usize, token: u64, agreed: Params) -> Option<(usize, u64)> {
+    pub fn enter(&self, who: &Who, tsih: u16, core: usize, token: u64, agreed: Params) -> Option<(usize, u64)> {
         let mut all = lock(&self.sessions);
         let known = Known { core, token, nexus: nexus(who), agreed, cids: vec![who.cid] };
         let before = all.by_nexus.insert(known.nexus.clone(), tsih);
@@ -120,7 +120,7 @@ impl Shared {
         }
     }
     /// Other connections of it have come or gone.
-    pub(crate) fn note_cids(&self, tsih: u16, cids: Vec<u16>) {
+    pub fn note_cids(&self, tsih: u16, cids: Vec<u16>) {
         if let Some(known) = lock(&self.sessions).by_number.get_mut(&tsih) {
             known.cids = cids;
         }

@@ -211,7 +211,7 @@ impl Target {
             let cx: &Cx<'_> = cx!(self, rt);
             self.fenced.extend(session.fenced(cx));
             if !session.apply(&self.view) {
-                session.end(cx!(self, rt), "its access ended");
+                session.drop_all(cx!(self, rt), "its access ended");
                 self.mark_all(seat);
             }
         }
@@ -727,8 +727,10 @@ impl Target {
         let idle = |seat, s: &Session| !s.is_over() && s.running() == 0 && all_sent(seat, s);
         let over: Vec<usize> = self.seats.iter().filter(|(seat, s)| idle(*seat, &s.session)).map(|(seat, _)| seat).collect();
         for seat in &over {
-            self.close_all(rt, *seat, "the daemon ends");
+            self.seats[*seat].session.drop_all(cx!(self, rt), "the daemon ends");
+            self.mark_all(*seat);
         }
+        self.on_events(rt);
         !over.is_empty()
     }
     /// Whether nothing is under way.

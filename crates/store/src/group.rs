@@ -734,7 +734,8 @@ impl Group {
     }
     /// The chunks that a component has, while the shards of the group are open.
     pub fn used(&self, no: ComponentNo) -> ChunksUsed {
-        self.0.usage.of(no)
+        let device = self.component(no).map_or(0, |c| c.capacity_index);
+        self.0.usage.of(no, device)
     }
 
     /// Adds a component, durably. One with the same id, object and device is there already: its number. Each shard must be

@@ -34,8 +34,9 @@ const LOGOUT_TAG: u32 = COMMANDS_MAX as u32;
 const ABORT_TAG: u32 = LOGOUT_TAG + 1;
 /// For immediate delivery (I).
 const IMMEDIATE: u8 = 0x40;
-/// Asynchronous event: sense data of a unit, which the next command tells as well.
-const EVENT_SCSI: u8 = 0;
+/// Asynchronous events that nothing follows from here: sense data of a unit, which the next command tells as well; this connection, or all of the
+/// session, are about to be dropped, which is seen when they are.
+const EVENTS_HEARD: [u8; 3] = [0, 2, 3];
 
 /// The data of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -473,7 +474,7 @@ impl Session {
                 self.on_nop(&nop, &body);
                 Ok(())
             }
-            TargetPdu::Async(m) if m.event == EVENT_SCSI => {
+            TargetPdu::Async(m) if EVENTS_HEARD.contains(&m.event) => {
                 self.heard(m.exp_cmd_sn, m.max_cmd_sn, Some(m.stat_sn));
                 Ok(())
             }

@@ -5,13 +5,13 @@ use super::out::Outgoing;
 use super::outcome::{Outcome, of_error};
 use super::task::{Job, Phase, Task};
 use super::{Cx, Session};
-use crate::limits::{DATA_HELD_MAX, IMMEDIATE_MAX, UNMAP_BLOCKS_MAX, UNMAP_RANGES_MAX};
+use crate::limits::{DATA_HELD_MAX, DATA_NEAR_MAX, IMMEDIATE_MAX, UNMAP_BLOCKS_MAX, UNMAP_RANGES_MAX};
 use crate::unit::{self, illegal, in_range};
 use crate::view::Unit;
-use base::crc32c;
 use base::hooks::{self, SeededFault};
 use base::unit::{BLOCK_BYTES, PIECE_BYTES, is_zero};
-use format::iscsi::{DataIn, DataOut, Header, NO_TAG, Parts, ReadyToTransfer, ScsiCommand, ScsiResponse, reject};
+use base::{Instant, crc32c};
+use format::iscsi::{DataIn, DataOut, Header, HostPdu, NO_TAG, Parts, ReadyToTransfer, ScsiCommand, ScsiResponse, reject};
 use format::scsi::capacity::parse_unmap;
 use format::scsi::{Command, Invalid, Lun, ScsiStatus, Sense, SenseCode, SenseKey};
 use frontend::{ByteRange, RangeTrim};
@@ -61,11 +61,19 @@ impl Session {
             r2t_sn: 0,
             data_sn: 0,
             held: 0,
+            granted: cx.now,
             counted: false,
             aborted: false,
         };
         task.bound();
-        task.add_early(data);
+        task.early_bytes = data.len() as u32;
+        if c.last && !data.is_empty() && data.len() == task.wanted as usize && matches!(task.job, Job::Write { .. }) {
+            // It has all that it wants: in its place at once.
+            task.make_room();
+            task.put(data);
+        } else {
+            task.add_early(data);
+        }
         let slot = self.tasks.insert(task) as u16;
         self.by_tag.insert(c.tag, slot);
         if c.last {
@@ -162,6 +170,7 @@ impl Session {
             if d.offset != task.early_bytes || !fits {
                 return self.end(cx, "data that nobody asked for");
             }
+            task.early_bytes += len;
             task.add_early(data);
             if d.last {
                 self.go_on(cx, slot);
@@ -177,9 +186,50 @@ impl Session {
         }
         task.put(data);
         if d.last {
-            task.asked.pop_front();
-            task.data_sn = 0;
-            if task.received == task.wanted { self.begin(cx, slot) } else { self.ask(slot) }
+            self.sequence_ends(cx, slot);
+        }
+    }
+
+    /// All data of an R2T has come.
+    fn sequence_ends(&mut self, cx: &mut Cx<'_>, slot: u16) {
+        let task = &mut self.tasks[slot.into()];
+        task.asked.pop_front();
+        task.data_sn = 0;
+        if task.received == task.wanted { self.begin(cx, slot) } else { self.ask(slot) }
+    }
+
+    /// The task that data is for that was asked for and is as it should be. What is not is looked at when it is whole: see [`Session::on_data_out`].
+    fn flowing(&self, d: &DataOut) -> Option<u16> {
+        let slot = *self.by_tag.get(&d.tag)?;
+        let task = &self.tasks[slot.into()];
+        let asked = task.asked.front()?;
+        let fits = task.phase == Phase::Solicited && !task.incomplete && !task.aborted && asked.transfer_tag == d.transfer_tag;
+        fits.then_some(slot)
+    }
+    /// Whether the data of a PDU goes to its task as it comes.
+    pub(super) fn flows(&self, wire: usize, header: &Header) -> bool {
+        let (Ok(HostPdu::DataOut(d)), super::Phase::Full) = (HostPdu::parse(header), &self.phase) else { return false };
+        let Some(task) = self.flowing(&d).map(|slot| &self.tasks[slot.into()]) else { return false };
+        let end = d.offset.checked_add(Parts::parse(header).data_bytes as u32);
+        let fits = |end: u32| task.asked.front().is_some_and(|a| end <= a.end && d.last == (end == a.end));
+        task.wire == wire && d.data_sn == task.data_sn && d.offset == task.received && end.is_some_and(fits)
+    }
+    /// A part of it.
+    pub(super) fn on_flowing(&mut self, header: &Header, part: &[u8]) {
+        let Ok(HostPdu::DataOut(d)) = HostPdu::parse(header) else { return };
+        // One that was aborted meanwhile has no use for it.
+        if let Some(slot) = self.flowing(&d) {
+            self.tasks[slot.into()].put(part);
+        }
+    }
+    /// All of it has come, and is right.
+    pub(super) fn on_flowed(&mut self, cx: &mut Cx<'_>, header: &Header) {
+        let Ok(HostPdu::DataOut(d)) = HostPdu::parse(header) else { return };
+        let Some(slot) = self.flowing(&d) else { return };
+        let task = &mut self.tasks[slot.into()];
+        task.data_sn = task.data_sn.wrapping_add(1);
+        if d.last {
+            self.sequence_ends(cx, slot);
         }
     }
 
@@ -215,20 +265,28 @@ impl Session {
         self.grant_memory(cx);
     }
 
+    /// Memory that commands may hold now, by how long the oldest has.
+    fn room(&self, now: Instant) -> u64 {
+        let oldest = self.tasks.iter().filter(|(_, t)| t.held > 0).map(|(_, t)| now.since(t.granted).as_nanos()).max();
+        oldest.map_or(DATA_NEAR_MAX, |ns| u64::try_from(ns).unwrap_or(u64::MAX).clamp(DATA_NEAR_MAX, DATA_HELD_MAX))
+    }
+
     /// Gives memory to those that wait for it, in their order, as far as there is some. One goes on even without the host's quota.
     pub(super) fn grant_memory(&mut self, cx: &mut Cx<'_>) {
         while let Some(slot) = self.waiting.front().copied() {
-            let Some(task) = self.tasks.get_mut(slot.into()) else {
+            let Some(memory) = self.tasks.get(slot.into()).map(Task::memory) else {
                 self.waiting.pop_front();
                 continue;
             };
-            let sum = self.held + task.memory();
-            let covered = sum <= DATA_HELD_MAX && self.place.as_mut().is_none_or(|p| p.covers(sum));
+            let sum = self.held + memory;
+            let fits = sum <= DATA_NEAR_MAX || sum <= self.room(cx.now);
+            let covered = fits && self.place.as_mut().is_none_or(|p| p.covers(sum));
             if !covered && self.held > 0 {
                 break;
             }
             self.waiting.pop_front();
-            task.held = task.memory();
+            let task = &mut self.tasks[slot.into()];
+            (task.held, task.granted) = (memory, cx.now);
             self.held = sum;
             if matches!(task.job, Job::Read { .. } | Job::Copy(_)) {
                 self.begin(cx, slot);

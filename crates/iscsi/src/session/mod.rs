@@ -19,8 +19,10 @@ mod reserve;
 mod task;
 mod wire;
 
-use crate::framing::{Fault, Whole};
-use crate::limits::{COMMANDS_MAX, LOGIN_SEGMENT_BYTES_MAX, SEGMENT_BYTES_MAX, TEXT_BYTES_MAX, TICK, TRANSITION_MAX};
+use crate::framing::{Came, Fault};
+use crate::limits::{
+    COMMANDS_MAX, LOGIN_SEGMENT_BYTES_MAX, SEGMENT_BYTES_MAX, SPACE_ENOUGH_PERCENT, SPACE_LOW_PERCENT, TEXT_BYTES_MAX, TICK, TRANSITION_MAX,
+};
 use crate::login::{Admitted, Door, Login, Step, Who, refuse, status};
 use crate::params::Params;
 use crate::shared::Shared;
@@ -29,8 +31,8 @@ use crate::view::{View, portal_group};
 use base::{HostId, Instant};
 use cluster::{Path, PathState};
 use format::iscsi::{
-    Header, HostPdu, LoginRequest, LogoutRequest, LogoutResponse, NO_TAG, NopIn, NopOut, Parts, Reject, TextRequest, TextResponse,
-    parse_pairs, push_pair, reject,
+    AsyncMessage, Header, HostPdu, LoginRequest, LogoutRequest, LogoutResponse, NO_TAG, NopIn, NopOut, Parts, Reject, TextRequest,
+    TextResponse, parse_pairs, push_pair, reject,
 };
 use format::scsi::SenseCode;
 use frontend::Place;
@@ -38,7 +40,7 @@ use manage::Management;
 use object::{IoRequest, VolumeRef};
 pub use reserve::Asked;
 use slab::Slab;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use task::Task;
 pub use wire::JoinedWire;
@@ -97,6 +99,9 @@ pub enum SessionEvent {
         attention: SenseCode,
     },
 }
+
+/// Asynchronous event: all connections of the session are dropped.
+const EVENT_DROPS_ALL: u8 = 3;
 
 /// PDUs that wait to be sent, beyond which no text is answered: an answer may be long.
 const TEXTS_MAX: usize = 64;
@@ -163,6 +168,8 @@ pub struct Session {
     units: BTreeMap<u32, Seen>,
     /// Units whose owner cannot be reached since not long ago, and the ticks that their paths are still said to change their state.
     moving: BTreeMap<u32, u32>,
+    /// Units whose devices have little space left, as the host has heard.
+    low: BTreeSet<u32>,
     /// The last notice of each unit's volume that it knows.
     notices_seen: BTreeMap<u32, (VolumeRef, u64)>,
 }
@@ -196,6 +203,7 @@ impl Session {
             proved: false,
             units: BTreeMap::new(),
             moving: BTreeMap::new(),
+            low: BTreeSet::new(),
             notices_seen: BTreeMap::new(),
         }
     }
@@ -230,8 +238,7 @@ impl Session {
         self.tasks.len()
     }
     /// Bytes of memory that its commands hold, but for unsolicited data.
-    #[cfg(test)]
-    pub(crate) fn held_bytes(&self) -> u64 {
+    pub fn held_bytes(&self) -> u64 {
         self.held
     }
     /// The host is silent on a connection: it is asked whether it is there.
@@ -246,6 +253,7 @@ impl Session {
     pub fn on_tick(&mut self, cx: &mut Cx<'_>) {
         self.grant_memory(cx);
         self.end_moves();
+        self.note_space(cx.view, true);
         if let Some(place) = &mut self.place {
             place.keep(self.held);
         }
@@ -315,6 +323,24 @@ impl Session {
             }
         }
     }
+    /// Thin units whose devices have little space left by now, of which the host hears when `tells`. What was so when it came is not news.
+    fn note_space(&mut self, view: &View, tells: bool) {
+        let open = |unit: &Seen| view.volumes.get(unit.volume.0 as usize)?.as_ref().filter(|v| v.thin)?.open_percent();
+        let known: Vec<(u32, Option<u64>)> = self.units.iter().map(|(lun, unit)| (*lun, open(unit))).collect();
+        for (lun, open) in known {
+            match open {
+                Some(percent) if percent < SPACE_LOW_PERCENT => {
+                    if self.low.insert(lun) && tells {
+                        self.add_attention(lun, SenseCode::SOFT_THRESHOLD_REACHED);
+                    }
+                }
+                Some(percent) if percent < SPACE_ENOUGH_PERCENT => {}
+                _ => {
+                    self.low.remove(&lun);
+                }
+            }
+        }
+    }
     /// Some time has passed: a path that has not come back is unavailable.
     fn end_moves(&mut self) {
         self.moving.values_mut().for_each(|left| *left -= 1);
@@ -366,24 +392,31 @@ impl Session {
                 break;
             }
             let data_max = if self.is_logging_in() { LOGIN_SEGMENT_BYTES_MAX } else { SEGMENT_BYTES_MAX };
-            match framing.take(&mut bytes, data_max, cx.now) {
+            match framing.take(&mut bytes, data_max, cx.now, |header| self.flows(wire, header)) {
                 Ok(None) => break,
-                Ok(Some(whole)) => {
-                    cx.stats.pdus_in += 1;
-                    self.on_pdu(cx, wire, &whole, framing.data(whole.data.clone()));
-                    framing.clear();
-                    (framing.header_digest, framing.data_digest) = self.wires[wire].out.digests;
+                Ok(Some(Came::Part(header, part))) => {
+                    self.on_flowing(&header, part);
+                    continue;
                 }
+                Ok(Some(Came::Whole(whole, here))) => {
+                    self.on_pdu(cx, wire, (&whole.header, whole.data_is_right), framing.data(&whole, here));
+                }
+                Ok(Some(Came::End(header, true))) => self.on_flowed(cx, &header),
+                Ok(Some(Came::End(header, false))) => self.on_pdu(cx, wire, (&header, false), &[]),
                 Err(Fault::TooLong) => self.end(cx, "a PDU that is too long"),
                 Err(Fault::HeaderDigest) => self.end(cx, "a header with a wrong digest"),
             }
+            cx.stats.pdus_in += 1;
+            framing.clear();
+            (framing.header_digest, framing.data_digest) = self.wires[wire].out.digests;
         }
         self.wires[wire].framing = framing;
     }
 
-    fn on_pdu(&mut self, cx: &mut Cx<'_>, wire: usize, whole: &Whole, data: &[u8]) {
-        let immediate = Parts::parse(&whole.header).immediate;
-        let pdu = HostPdu::parse(&whole.header);
+    /// A PDU: its header, whether its data is right, its data.
+    fn on_pdu(&mut self, cx: &mut Cx<'_>, wire: usize, (header, is_right): (&Header, bool), data: &[u8]) {
+        let immediate = Parts::parse(header).immediate;
+        let pdu = HostPdu::parse(header);
         if self.is_logging_in() {
             return match pdu {
                 Ok(HostPdu::Login(request)) => self.on_login(cx, wire, &request, data),
@@ -392,12 +425,12 @@ impl Session {
             };
         }
         let Ok(pdu) = pdu else {
-            self.reject(wire, reject::NOT_SUPPORTED, &whole.header);
+            self.reject(wire, reject::NOT_SUPPORTED, header);
             return self.end(cx, "an operation code that is none");
         };
-        if !whole.data_is_right {
+        if !is_right {
             // Without recovery within a session, it ends (RFC 7143 7.8): what was lost is not known to come again.
-            self.reject(wire, reject::DATA_DIGEST, &whole.header);
+            self.reject(wire, reject::DATA_DIGEST, header);
             return self.end(cx, "data with a wrong digest");
         }
         let numbered = match &pdu {
@@ -415,7 +448,7 @@ impl Session {
             match ahead {
                 0 if last >= 0 => self.exp_cmd_sn = sn.wrapping_add(1),
                 // Those before it are to come on other connections.
-                1.. if ahead <= last && self.has_others(wire) => return self.wait_ahead(cx, wire, whole, data, sn),
+                1.. if ahead <= last && self.has_others(wire) => return self.wait_ahead(cx, wire, header, data, sn),
                 1.. if ahead <= last => return self.end(cx, "a command is missing"),
                 _ => return,
             }
@@ -426,19 +459,19 @@ impl Session {
             && self.has_others(wire)
         {
             // What it is about may be on its way on another connection: first comes all that is before it (RFC 7143 4.2.3.3).
-            return self.wait_ahead(cx, wire, whole, data, m.cmd_sn);
+            return self.wait_ahead(cx, wire, header, data, m.cmd_sn);
         }
         match pdu {
             HostPdu::NopOut(n) => self.on_nop(wire, &n, data),
-            HostPdu::Text(t) => self.on_text(cx, wire, &t, data, &whole.header),
+            HostPdu::Text(t) => self.on_text(cx, wire, &t, data, header),
             HostPdu::Logout(l) => self.on_logout(cx, wire, &l),
-            _ if self.who.discovery => self.reject(wire, reject::PROTOCOL, &whole.header),
-            HostPdu::Command(c) => self.on_command(cx, wire, &c, &whole.header, data),
+            _ if self.who.discovery => self.reject(wire, reject::PROTOCOL, header),
+            HostPdu::Command(c) => self.on_command(cx, wire, &c, header, data),
             HostPdu::DataOut(d) => self.on_data_out(cx, wire, &d, data),
             HostPdu::Management(m) => self.on_management(cx, wire, &m),
-            HostPdu::Snack(_) => self.reject(wire, reject::SNACK, &whole.header),
+            HostPdu::Snack(_) => self.reject(wire, reject::SNACK, header),
             HostPdu::Login(_) => {
-                self.reject(wire, reject::PROTOCOL, &whole.header);
+                self.reject(wire, reject::PROTOCOL, header);
                 self.end(cx, "a login after the login");
             }
         }
@@ -455,6 +488,18 @@ impl Session {
         cx.stats.ended += 1;
         self.close();
         cx.events.push((self.token, SessionEvent::Over(why)));
+    }
+
+    /// Ends the session for a reason that is not the host's: it hears that all its connections are dropped, and may come again at once (RFC 7143
+    /// 11.9.1, event 3).
+    pub fn drop_all(&mut self, cx: &mut Cx<'_>, why: &'static str) {
+        if matches!(self.phase, Phase::Full) {
+            for (_, w) in self.wires.iter_mut().filter(|(_, w)| !w.over) {
+                let event = AsyncMessage { event: EVENT_DROPS_ALL, tag: NO_TAG, stat_sn: w.out.take_stat_sn(), ..AsyncMessage::default() };
+                w.out.push(event.to_header(0));
+            }
+        }
+        self.end(cx, why);
     }
 
     fn reject(&mut self, wire: usize, reason: u8, header: &Header) {
@@ -520,6 +565,7 @@ impl Session {
                 self.phase = Phase::Full;
                 self.units = self.units_of(cx.view);
                 self.note_moves(&BTreeMap::new());
+                self.note_space(cx.view, false);
                 self.skip_reservations(cx.view);
                 cx.events.push((self.token, SessionEvent::LoggedIn { proved }));
             }

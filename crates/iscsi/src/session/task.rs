@@ -12,6 +12,7 @@
 use super::copy::CopyRun;
 use super::outcome::Outcome;
 use crate::view::Unit;
+use base::Instant;
 use format::scsi::{LUN_BYTES, PersistentReserveOut};
 use frontend::RangeTrim;
 use object::{VolumeRef, extents};
@@ -110,6 +111,8 @@ pub(super) struct Task {
     pub(super) r2t_sn: u32,
     pub(super) data_sn: u32,
     pub(super) held: u64,
+    /// When it got its memory.
+    pub(super) granted: Instant,
     pub(super) counted: bool,
     pub(super) aborted: bool,
 }
@@ -117,7 +120,6 @@ pub(super) struct Task {
 impl Task {
     /// Keeps a part of the unsolicited data, as far as it is wanted.
     pub(super) fn add_early(&mut self, data: &[u8]) {
-        self.early_bytes += data.len() as u32;
         let room = (self.wanted as usize).saturating_sub(self.early.len());
         self.early.extend_from_slice(&data[..room.min(data.len())]);
     }
@@ -135,7 +137,7 @@ impl Task {
     }
     /// Whether data has to be asked for.
     pub(super) fn wants_more(&self) -> bool {
-        self.wanted as usize > self.early.len()
+        self.wanted as usize > self.early.len() + self.received as usize
     }
     /// Takes memory for all of its data; what has come goes there.
     pub(super) fn make_room(&mut self) {

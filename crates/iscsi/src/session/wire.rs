@@ -10,9 +10,10 @@
 
 use super::out::Outgoing;
 use super::{Cx, LongText, Phase, Session, SessionEvent};
-use crate::framing::{Framing, Whole};
+use crate::framing::Framing;
 use crate::limits::OUT_MAX;
 use base::{Duration, Instant};
+use format::iscsi::Header;
 use frontend::Place;
 use rt::SendList;
 
@@ -40,7 +41,7 @@ pub(super) struct Wire {
 
 /// A command whose turn has not come.
 pub(super) struct Ahead {
-    pub(super) whole: Whole,
+    pub(super) header: Header,
     pub(super) data: Vec<u8>,
     pub(super) sn: u32,
     pub(super) since: Instant,
@@ -161,8 +162,8 @@ impl Session {
         self.wires.iter().any(|(n, w)| n != wire && !w.over)
     }
     /// A PDU whose turn has not come.
-    pub(super) fn wait_ahead(&mut self, cx: &Cx<'_>, wire: usize, whole: &Whole, data: &[u8], sn: u32) {
-        self.wires[wire].ahead = Some(Ahead { whole: whole.clone(), data: data.to_vec(), sn, since: cx.now });
+    pub(super) fn wait_ahead(&mut self, cx: &Cx<'_>, wire: usize, header: &Header, data: &[u8], sn: u32) {
+        self.wires[wire].ahead = Some(Ahead { header: *header, data: data.to_vec(), sn, since: cx.now });
     }
     /// Commands whose turn has come, of connections that they hold up.
     pub(super) fn take_those_ahead(&mut self, cx: &mut Cx<'_>) {
@@ -170,7 +171,7 @@ impl Session {
             let due = |w: &Wire| w.ahead.as_ref().is_some_and(|a| a.sn.wrapping_sub(self.exp_cmd_sn) as i32 <= 0);
             let Some((number, _)) = self.wires.iter().find(|(_, w)| due(w)) else { return };
             let Some(ahead) = self.wires[number].ahead.take() else { return };
-            self.on_pdu(cx, number, &ahead.whole, &ahead.data);
+            self.on_pdu(cx, number, (&ahead.header, true), &ahead.data);
             let rest = self.wires.get_mut(number).map(|w| core::mem::take(&mut w.rest)).unwrap_or_default();
             self.take_bytes(cx, number, &rest);
         }

@@ -41,6 +41,31 @@ fn log_pages_are_listed_and_say_what_is_known() {
     assert_eq!(log_sense(&mut rig, 0x4C, 0, 0), invalid, "all of its space is set aside");
 }
 
+#[test]
+fn hosts_of_thin_units_hear_once_that_space_runs_low() {
+    let ready = [0; 6];
+    let now_open = |rig: &mut Rig, lun: usize, open: u64| {
+        rig.view.volumes[lun].as_mut().unwrap().used =
+            vec![object::ChunksUsed::on_device(100, 90), object::ChunksUsed::on_device(1000, open)];
+        rig.tick();
+        key(rig.read(lun as u64, &ready, 0).1)
+    };
+    let low = Some((SenseKey::UnitAttention, SenseCode::SOFT_THRESHOLD_REACHED));
+    let mut rig = Rig::with("");
+    rig.view.volumes[1].as_mut().unwrap().volume.thin = false;
+    assert_eq!((now_open(&mut rig, 0, 200), now_open(&mut rig, 0, 199), now_open(&mut rig, 0, 10)), (None, low, None));
+    assert_eq!((now_open(&mut rig, 0, 219), now_open(&mut rig, 0, 100)), (None, None), "it has to be well above it in between");
+    assert_eq!((now_open(&mut rig, 0, 220), now_open(&mut rig, 0, 199)), (None, low));
+    assert_eq!(now_open(&mut rig, 1, 0), None, "it has all of its space");
+    let mut view = rig.view.clone();
+    view.volumes[0].as_mut().unwrap().used = vec![object::ChunksUsed::on_device(100, 0)];
+    let mut rig = Rig { view, ..Rig::new() };
+    let login = rig.client.login("");
+    rig.say(&login);
+    rig.tick();
+    assert_eq!(key(rig.read(0, &ready, 0).1), None, "what was so when it came is not news");
+}
+
 /// WRITE ATOMIC (16).
 fn atomic(lba: u64, blocks: u16, boundary: u16) -> Vec<u8> {
     [&[0x9C, 0][..], &lba.to_be_bytes(), &boundary.to_be_bytes(), &blocks.to_be_bytes(), &[0, 0]].concat()

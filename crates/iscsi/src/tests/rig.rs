@@ -25,6 +25,7 @@ pub(super) struct Rig {
     pub(super) events: Vec<(u64, SessionEvent)>,
     pub(super) asked: std::collections::VecDeque<Asked>,
     pub(super) away: Option<u64>,
+    pub(super) now: Instant,
 }
 
 impl Rig {
@@ -39,6 +40,7 @@ impl Rig {
             events: Vec::new(),
             asked: Default::default(),
             away: None,
+            now: Instant::default(),
         }
     }
     /// Logged in, with these keys.
@@ -61,9 +63,8 @@ impl Rig {
     /// The same, with the bytes that it sends.
     pub(super) fn exchange(&mut self, bytes: Option<&[u8]>) -> Vec<u8> {
         let mut ios = Vec::new();
-        let Rig { session, view, shared, memory, stats, events, asked, .. } = self;
-        let mut cx =
-            Cx { now: Instant::default(), view, shared, draining: false, random: &mut |_| {}, ios: &mut ios, asked, stats, events };
+        let Rig { session, view, shared, memory, stats, events, asked, now, .. } = self;
+        let mut cx = Cx { now: *now, view, shared, draining: false, random: &mut |_| {}, ios: &mut ios, asked, stats, events };
         if let Some(bytes) = bytes {
             session.receive(&mut cx, 0, bytes);
         }
@@ -85,24 +86,15 @@ impl Rig {
     }
     /// A tick has passed.
     pub(super) fn tick(&mut self) {
-        let (mut ios, Rig { session, view, shared, stats, events, asked, .. }) = (Vec::new(), &mut *self);
-        session.on_tick(&mut Cx {
-            now: Instant::default(),
-            view,
-            shared,
-            draining: false,
-            random: &mut |_| {},
-            ios: &mut ios,
-            asked,
-            stats,
-            events,
-        });
+        let (mut ios, Rig { session, view, shared, memory, stats, events, asked, now, .. }) = (Vec::new(), &mut *self);
+        let mut cx = Cx { now: *now, view, shared, draining: false, random: &mut |_| {}, ios: &mut ios, asked, stats, events };
+        session.on_tick(&mut cx);
+        memory.kept.append(&mut ios);
     }
     /// A volume answers a request: what the session sends.
     pub(super) fn done(&mut self, done: IoDone) -> Vec<Came> {
-        let (mut ios, Rig { session, view, shared, memory, stats, events, asked, .. }) = (Vec::new(), &mut *self);
-        let mut cx =
-            Cx { now: Instant::default(), view, shared, draining: false, random: &mut |_| {}, ios: &mut ios, asked, stats, events };
+        let (mut ios, Rig { session, view, shared, memory, stats, events, asked, now, .. }) = (Vec::new(), &mut *self);
+        let mut cx = Cx { now: *now, view, shared, draining: false, random: &mut |_| {}, ios: &mut ios, asked, stats, events };
         session.on_io_done(&mut cx, done);
         memory.kept.append(&mut ios);
         self.step(None)
@@ -115,9 +107,8 @@ impl Rig {
     /// It takes that answer; what it sends is not looked at yet.
     pub(super) fn take_answer(&mut self, result: Result<Reply, Refused>) {
         let slot = (self.away.take().expect("something was asked") & 0xFFFF) as u16;
-        let (mut ios, Rig { session, view, shared, stats, events, asked, .. }) = (Vec::new(), &mut *self);
-        let mut cx =
-            Cx { now: Instant::default(), view, shared, draining: false, random: &mut |_| {}, ios: &mut ios, asked, stats, events };
+        let (mut ios, Rig { session, view, shared, stats, events, asked, now, .. }) = (Vec::new(), &mut *self);
+        let mut cx = Cx { now: *now, view, shared, draining: false, random: &mut |_| {}, ios: &mut ios, asked, stats, events };
         session.on_answer(&mut cx, slot, result);
     }
     /// A command without data or that reads: its status, sense data and data.

@@ -272,6 +272,8 @@ fn an_end_of_the_daemon_answers_what_runs() {
     assert!(rig.closes_within(at, Duration::from_secs(1)));
     rig.world.run_for(Duration::from_secs(1));
     assert!(rig.is_quiet());
+    let came = &rig.peer.wires.borrow()[at].came;
+    assert!(matches!(came[..], [.., (TargetPdu::DataIn(d), _), (TargetPdu::Async(a), _)] if d.has_status && a.event == 3), "{came:?}");
 }
 
 #[test]

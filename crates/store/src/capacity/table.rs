@@ -28,7 +28,7 @@ use super::forward::Forward;
 use super::phys::Phys;
 use crate::components::ComponentNo;
 use crate::geometry::{CapacityGeometry, EXTENT_CHUNKS};
-use crate::usage::{ChunksUsed, Usage};
+use crate::usage::{ChunksUsed, Room, Usage};
 use base::Epoch;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{CHUNK_BLOCKS, CHUNK_BYTES};
@@ -233,6 +233,9 @@ struct DeviceTable {
     bodies: Vec<Option<Box<Body>>>,
     free: FreeMap,
     promised: u64,
+    /// Its space over all shards, and what this shard has said of it.
+    room: Room,
+    said: i64,
     /// Pages in use when the open checkpoint began.
     pages_committing: u64,
     failed: bool,
@@ -279,6 +282,8 @@ impl ChunkTable {
             bodies: Vec::new(),
             free: FreeMap::new(geometry.chunks_per_shard),
             promised: 0,
+            room: Room::default(),
+            said: 0,
             pages_committing: 0,
             failed: false,
         };
@@ -300,7 +305,13 @@ impl ChunkTable {
     /// The same, whose chunks count in `usage`. Before it knows a component.
     pub(super) fn counted_in(self, usage: &Usage) -> Self {
         debug_assert!(self.components.is_empty());
-        Self { usage: usage.clone(), ..self }
+        let mut table = Self { usage: usage.clone(), ..self };
+        for (index, d) in table.devices.iter_mut().enumerate() {
+            d.room = usage.room(index as u8);
+            d.room.add(u64::from(d.geometry.chunks_per_shard));
+            d.say_room();
+        }
+        table
     }
 
     // ---- components -------------------------------------------------------------------------------------------------
@@ -310,19 +321,22 @@ impl ChunkTable {
     pub fn add_component(&mut self, no: ComponentNo, device: u8, reserve_chunks: u64) {
         assert!(no.0 != 0 && no.0 <= COMPONENT_NO_MAX && usize::from(device) < self.devices.len());
         let reserve = reserve_chunks.div_ceil(u64::from(self.shards));
-        let new = || Component { device, reserve: 0, allocated: 0, used: self.usage.of(no) };
+        let new = || Component { device, reserve: 0, allocated: 0, used: self.usage.of(no, device) };
         let c = self.components.entry(no.0).or_insert_with(new);
         assert!(c.device == device, "a component does not move");
-        let promised = &mut self.devices[usize::from(device)].promised;
-        *promised -= c.unfulfilled();
+        let d = &mut self.devices[usize::from(device)];
+        d.promised -= c.unfulfilled();
         c.reserve = reserve;
-        *promised += c.unfulfilled();
+        d.promised += c.unfulfilled();
+        d.say_room();
     }
 
     /// Forgets a component. Its chunks become free by and by: see [`ChunkTable::reap`].
     pub fn drop_component(&mut self, no: ComponentNo) {
         let Some(c) = self.components.remove(&no.0) else { return };
-        self.devices[usize::from(c.device)].promised -= c.unfulfilled();
+        let d = &mut self.devices[usize::from(c.device)];
+        d.promised -= c.unfulfilled();
+        d.say_room();
         if c.allocated > 0 {
             self.dropped.push((no.0, Phys { device: c.device, chunk: 0 }, c.allocated));
         }
@@ -514,6 +528,7 @@ impl ChunkTable {
             c.used.more();
             d.promised += c.unfulfilled();
         }
+        d.say_room();
     }
 
     /// Says what block `block` of a chunk now holds: its checksum (`None`: kept without) and the order of the change.
@@ -608,11 +623,12 @@ impl ChunkTable {
         assert!(no != 0, "a free chunk is freed");
         self.release(at);
         if let Some(c) = self.components.get_mut(&no) {
-            let promised = &mut self.devices[usize::from(at.device)].promised;
-            *promised -= c.unfulfilled();
+            let d = &mut self.devices[usize::from(at.device)];
+            d.promised -= c.unfulfilled();
             c.allocated -= 1;
             c.used.fewer();
-            *promised += c.unfulfilled();
+            d.promised += c.unfulfilled();
+            d.say_room();
         }
     }
 
@@ -628,6 +644,7 @@ impl ChunkTable {
         *self.entry_mut(at) = Chunk { ver, ..FREE };
         let d = &mut self.devices[usize::from(at.device)];
         d.free.give(at.chunk);
+        d.say_room();
         let slot = &mut d.bodies[at.chunk as usize / CHUNKS_PER_PAGE];
         if let Some(body) = slot {
             body.used -= 1;
@@ -814,6 +831,14 @@ fn queue(dirty: &mut Vec<PageRef>, meta: &mut [Meta], p: PageRef) {
 }
 
 impl DeviceTable {
+    /// Chunks that are open to all: free, and not promised.
+    fn open(&self) -> i64 {
+        i64::from(self.free.free()) - self.promised as i64
+    }
+    fn say_room(&mut self) {
+        let open = self.open();
+        self.room.say(&mut self.said, open);
+    }
     fn space(&self) -> DeviceSpace {
         DeviceSpace { total: u64::from(self.geometry.chunks_per_shard), free: u64::from(self.free.free()), promised: self.promised }
     }

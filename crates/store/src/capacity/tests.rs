@@ -247,13 +247,46 @@ fn what_a_component_has_is_counted_for_others_too() {
     let mut t = table(1).counted_in(&usage);
     t.add_component(no(1), 0, 0);
     t.add_component(no(2), 0, 0);
-    let used = || [usage.of(no(1)).get(), usage.of(no(2)).get()];
+    let used = || [usage.of(no(1), 0).get(), usage.of(no(2), 0).get()];
     let places: Vec<Phys> = (0..3).map(|i| t.allocate(no(1), i).unwrap()).collect();
     t.allocate(no(2), 0).unwrap();
     assert_eq!(used(), [3, 1]);
     t.free(places[1]);
     assert_eq!(used(), [2, 1]);
     assert_eq!((t.component_allocated(no(1)), t.component_allocated(no(2))), (2, 1));
+}
+
+#[test]
+fn what_a_device_has_open_is_said_over_all_shards() {
+    let usage = crate::usage::Usage::default();
+    let mut tables = [table(1).counted_in(&usage), table(1).counted_in(&usage)];
+    let open = |tables: &[ChunkTable; 2]| {
+        let of = |t: &ChunkTable| (t.space()[0].total, t.space()[0].free - t.space()[0].promised);
+        let (a, b) = (of(&tables[0]), of(&tables[1]));
+        Some((a.1 + b.1) * 100 / (a.0 + b.0))
+    };
+    let said = || usage.of(no(1), 0).open_percent();
+    assert_eq!(said(), Some(100));
+    let chunks = tables[0].space()[0].total;
+    // Promises count for all shards, whoever has them; what is taken of one is not promised any more.
+    for t in &mut tables {
+        t.add_component(no(1), 0, chunks / 4);
+        t.add_component(no(2), 0, 0);
+    }
+    assert_eq!(said(), open(&tables));
+    let before = said();
+    let at = tables[0].allocate(no(1), 0).unwrap();
+    assert_eq!(said(), before);
+    let places: Vec<Phys> = (0..chunks / 2).map(|i| tables[1].allocate(no(2), i).unwrap()).collect();
+    assert_eq!(said(), open(&tables));
+    assert!(said() < before);
+    places.into_iter().for_each(|p| tables[1].free(p));
+    tables[0].free(at);
+    assert_eq!((said(), open(&tables)), (before, before));
+    for t in &mut tables {
+        t.drop_component(no(1));
+    }
+    assert_eq!((said(), open(&tables)), (Some(100), Some(100)));
 }
 
 #[test]
