@@ -6,15 +6,15 @@
 //! command is answered at most once, on its connection; nobody is sent more than he asked for. At the end nothing is held.
 
 use crate::input::{Choices, patch};
-use crate::volumes::{VOLUME_BYTES, Volumes};
-use base::{Instant, Visibility, VolumeId, WriteProtect, crc32c};
+use crate::volumes::{self, Volumes};
+use base::{Instant, Visibility, WriteProtect, crc32c};
 use cluster::Path;
 use format::iscsi::{
     DataOut, HEADER_BYTES, Header, HostPdu, LoginRequest, LogoutRequest, ManagementRequest, NO_TAG, NopOut, Parts, ReadyToTransfer,
     ScsiCommand, TargetPdu, TextRequest, pad_bytes,
 };
 use format::scsi::Lun;
-use frontend::{Refused, ServedVolume, VolumeView};
+use frontend::{Refused, VolumeView};
 use iscsi::limits::{BURST_MAX, COMMANDS_MAX, DATA_HELD_MAX, IMMEDIATE_MAX, R2TS_MAX, TRANSFER_MAX};
 use iscsi::session::{Asked, Cx, Session, SessionEvent};
 use iscsi::{Shared, Stats, TargetView, UnitView, View};
@@ -90,17 +90,10 @@ macro_rules! cx {
     };
 }
 
+/// A unit for each volume, and for one more that has limits.
 fn view() -> View {
-    let volume = |n: u8, lba_bytes, write_protect| {
-        let plain = ServedVolume::plain(VolumeId::from_bytes([n; 16]), format!("v{n}"), VOLUME_BYTES);
-        Some(VolumeView {
-            volume: ServedVolume { lba_bytes, write_protect, ..plain },
-            used: vec![],
-            limited: n == 4,
-            owner: None,
-            revision: 0,
-        })
-    };
+    let mut volumes = volumes::served();
+    volumes.push(volumes[0].clone().map(|v| VolumeView { limited: true, ..v }));
     let unit = |lun| (lun, UnitView { volume: VolumeRef(lun), hosts: Visibility::All, path: Path::ALONE });
     View {
         generation: 1,
@@ -111,12 +104,7 @@ fn view() -> View {
             hosts: vec![HOST.into()],
             units: [0, 1, 2, 3].map(unit).into(),
         }],
-        volumes: vec![
-            volume(1, 512, WriteProtect::None),
-            volume(2, 4096, WriteProtect::None),
-            volume(3, 512, WriteProtect::Protected),
-            volume(4, 512, WriteProtect::None),
-        ],
+        volumes,
         ..View::default()
     }
 }

@@ -110,26 +110,18 @@ impl Backend for Volumes {
     }
 }
 
-/// Namespace 1 has blocks of 512 bytes, 2 of 4096; 3 cannot be written.
-pub(crate) fn view() -> View {
-    let volume = |n: u8, lba_bytes, write_protect| {
-        Some(VolumeView {
-            volume: ServedVolume {
-                id: VolumeId::from_bytes([n; 16]),
-                name: format!("v{n}"),
-                bytes: VOLUME_BYTES,
-                lba_bytes,
-                write_protect,
-                formatting: false,
-                reservation: None,
-                thin: false,
-            },
-            used: vec![],
-            limited: false,
-            owner: None,
-            revision: 0,
-        })
+/// What is served to either kind of host: the first volume has blocks of 512 bytes, the second of 4096; the third cannot be written.
+pub(crate) fn served() -> Vec<Option<VolumeView>> {
+    let volume = |(n, lba_bytes, write_protect): (u8, u32, WriteProtect)| {
+        let plain = ServedVolume::plain(VolumeId::from_bytes([n; 16]), format!("v{n}"), VOLUME_BYTES);
+        let volume = ServedVolume { lba_bytes, write_protect, thin: false, ..plain };
+        Some(VolumeView { volume, used: vec![], limited: false, owner: None, revision: 0 })
     };
+    [(1, 512, WriteProtect::None), (2, 4096, WriteProtect::None), (3, 512, WriteProtect::Protected)].map(volume).into()
+}
+
+/// The same as namespaces 1 to 3.
+pub(crate) fn view() -> View {
     let namespace = |nsid| (nsid, NamespaceView { volume: VolumeRef(nsid - 1), hosts: Visibility::All, ana: Ana::default() });
     View {
         generation: 1,
@@ -143,7 +135,7 @@ pub(crate) fn view() -> View {
             security: Security::Plain,
             manage_namespaces: true,
         }],
-        volumes: vec![volume(1, 512, WriteProtect::None), volume(2, 4096, WriteProtect::None), volume(3, 512, WriteProtect::Protected)],
+        volumes: served(),
         hosts: BTreeMap::new(),
         ..View::default()
     }

@@ -88,8 +88,8 @@ def lacks_tgt():
 
 
 def targets(o, rows, runs):
-    other = (lambda: Tgt()) if rows[0].kind == "iscsi-tgt" else (lambda: SpdkIscsi(o.spdk))
-    makers = [("basalt", lambda: BasaltIscsi.in_memory(o, shards=o.shards)), ("tgt" if rows[0].kind == "iscsi-tgt" else "spdk", other)]
+    peer = ("tgt", Tgt) if rows[0].kind == "iscsi-tgt" else ("spdk", lambda: SpdkIscsi(o.spdk))
+    makers = [("basalt", lambda: BasaltIscsi.in_memory(o, shards=o.shards)), peer]
     for round_no in range(o.rounds):
         for who, make in makers[::-1] if round_no % 2 else makers:
             with make() as target:

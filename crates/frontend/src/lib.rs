@@ -23,7 +23,7 @@ pub use in_process::{Client, InProcess};
 pub use pair::{Of, Pair};
 pub use quota::{HostLimits, LEASE_BYTES, Place, Quotas, Reserve};
 pub use ranges::{ByteRange, RangeCopy, RangeTrim};
-pub use volumes::{ServedVolume, UnknownVolume, VolumeView, Volumes};
+pub use volumes::{SPACE_LOW_PERCENT, ServedVolume, UnknownVolume, VolumeView, Volumes};
 // The door into a volume.
 pub use object::router::REQUESTS_MAX;
 pub use object::{Backend, Data, DataVec, Extent, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};

@@ -10,6 +10,10 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+/// Where a device has less than so much open to all, in percent, its thin volumes are near their end: an administrator is warned, and hosts hear of it
+/// where their protocol says so.
+pub const SPACE_LOW_PERCENT: u64 = 20;
+
 /// All volumes that are served.
 #[derive(Clone, Debug, Default)]
 pub struct Volumes {

@@ -21,23 +21,13 @@ pub enum Fault {
 /// What comes of bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Came<'b> {
-    /// A PDU that has come whole. Its data: see [`Framing::data`].
-    Whole(Whole, Option<&'b [u8]>),
+    /// A PDU that has come whole: its header, whether its data has the digest that it should have, and its data; `None`: that is kept here, see
+    /// [`Framing::data`].
+    Whole(Header, bool, Option<&'b [u8]>),
     /// A part of the data of a PDU that flows, with its header.
     Part(Header, &'b [u8]),
     /// All of its data has come, with its header, and whether it has the digest that it should have.
     End(Header, bool),
-}
-
-/// A PDU that has come whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Whole {
-    /// Its header.
-    pub header: Header,
-    /// Where its data is kept, unless it lies in the bytes that came.
-    pub data: Range<usize>,
-    /// Its data has the digest that it should have.
-    pub data_is_right: bool,
 }
 
 /// A PDU whose data flows: it is passed on as it comes.
@@ -54,6 +44,8 @@ struct Flow {
 #[derive(Default)]
 pub struct Framing {
     buf: Vec<u8>,
+    /// Where in it the data of the PDU is that has come whole.
+    data: Range<usize>,
     flow: Option<Box<Flow>>,
     began: Option<Instant>,
     /// Digests of headers and of data.
@@ -73,9 +65,9 @@ impl Framing {
             *began += time;
         }
     }
-    /// The data of a PDU that has just come.
-    pub fn data<'a>(&'a self, whole: &Whole, here: Option<&'a [u8]>) -> &'a [u8] {
-        here.unwrap_or_else(|| &self.buf[whole.data.clone()])
+    /// The data that is kept of the PDU that came last.
+    pub fn data(&self) -> &[u8] {
+        &self.buf[self.data.clone()]
     }
     /// The PDU that came last is done with.
     pub fn clear(&mut self) {
@@ -134,7 +126,8 @@ impl Framing {
         }
         self.began = None;
         let data_is_right = !self.data_digest || parts.data_bytes == 0 || has_digest(&self.buf[head..end]);
-        Ok(Some(Came::Whole(Whole { header, data: head..head + parts.data_bytes, data_is_right }, None)))
+        self.data = head..head + parts.data_bytes;
+        Ok(Some(Came::Whole(header, data_is_right, None)))
     }
 
     /// A PDU that lies whole at the front of `bytes`: it is not copied.
@@ -153,7 +146,7 @@ impl Framing {
         *bytes = rest;
         self.began = None;
         let data_is_right = !self.data_digest || parts.data_bytes == 0 || has_digest(&pdu[head..]);
-        Ok(Some(Came::Whole(Whole { header: *header, data: 0..0, data_is_right }, Some(&pdu[head..head + parts.data_bytes]))))
+        Ok(Some(Came::Whole(*header, data_is_right, Some(&pdu[head..head + parts.data_bytes]))))
     }
 
     /// The next of a PDU that flows.
@@ -237,9 +230,9 @@ mod tests {
                 for mut part in wire.chunks(step) {
                     while let Some(came) = f.take(&mut part, 100, Instant::default(), |_| flows).unwrap() {
                         match came {
-                            Came::Whole(whole, here) => {
-                                assert!(whole.data_is_right);
-                                got.push(f.data(&whole, here).to_vec());
+                            Came::Whole(_, right, here) => {
+                                assert!(right);
+                                got.push(here.unwrap_or_else(|| f.data()).to_vec());
                             }
                             Came::Part(_, part) => {
                                 flowing.extend_from_slice(part);
@@ -270,7 +263,7 @@ mod tests {
             let (mut f, mut first, mut rest) = (of(), &wire[..cut], &wire[cut..]);
             let came = f.take(&mut first, 100, Instant::default(), |_| false).unwrap();
             let came = came.or_else(|| f.take(&mut rest, 100, Instant::default(), |_| false).unwrap());
-            assert!(matches!(came, Some(Came::Whole(Whole { data_is_right: false, .. }, _))), "{came:?}");
+            assert!(matches!(came, Some(Came::Whole(_, false, _))), "{came:?}");
         }
         let (mut f, mut first, mut rest) = (of(), &wire[..30], &wire[30..]);
         let mut next = |bytes: &mut &[u8]| f.take(bytes, 100, Instant::default(), |_| true).map(|c| format!("{c:?}"));

@@ -30,10 +30,7 @@ pub const TRANSFER_MAX: u32 = IO_BYTES_MAX as u32;
 pub const WRITE_SAME_BLOCKS_MAX: u64 = u16::MAX as u64;
 /// log2 of the bytes of a threshold set, in which a thin volume's use of space is counted (SBC-3 4.7.3.7).
 pub const THRESHOLD_SET_SHIFT: u32 = 20;
-/// A thin volume whose device has less than so much open to all, in percent, is near its end: hosts hear of it (THIN PROVISIONING SOFT THRESHOLD
-/// REACHED). The health check `capacity` warns at the same.
-pub const SPACE_LOW_PERCENT: u64 = 20;
-/// They hear of it again after there was as much.
+/// A host that has heard that space is low ([`frontend::SPACE_LOW_PERCENT`]) hears it again after there was as much, in percent.
 pub const SPACE_ENOUGH_PERCENT: u64 = 22;
 /// Blocks that UNMAP changes, over all of its ranges.
 pub const UNMAP_BLOCKS_MAX: u64 = 1 << 20;

@@ -354,14 +354,19 @@ impl Target {
         }
         let core = self.shared.choose_core(self.cores);
         if core == self.core {
-            self.take(rt, conn, Layer::accepted(Accepts::Plain), peer);
-            return;
+            return self.take_new(rt, conn, peer);
         }
         let conn = rt.detach(conn);
         self.msgs.push_back((core, TargetMsg(Msg::Take { conn, peer })));
     }
 
-    /// The place of the connection, unless there is none.
+    /// Takes a connection that was accepted.
+    fn take_new(&mut self, rt: &Rt, id: ConnId, peer: SocketAddr) {
+        let taken = self.take(rt, id, Layer::accepted(Accepts::Plain), peer);
+        self.stats.connections += u64::from(taken.is_some());
+    }
+
+    /// The place of a connection; `None`: there are too many, and it is closed.
     fn take(&mut self, rt: &Rt, id: ConnId, layer: Layer<HostIdentity>, peer: SocketAddr) -> Option<usize> {
         // A place comes free when the operations of who made room have come back, so for a moment there may be more.
         if self.conns.len() >= CONNECTIONS_MAX {
@@ -377,7 +382,6 @@ impl Target {
             rt.close(id);
             return None;
         }
-        self.stats.connections += 1;
         self.serial = (self.serial + 1) & ((1 << SERIAL_BITS) - 1);
         let token_at = |place: usize| (self.serial << PLACE_BITS | place as u64) << SLOT_BITS;
         let entry = self.conns.vacant_entry();
@@ -463,7 +467,6 @@ impl Target {
         self.seats.remove(conn.seat);
         self.shared.gone(self.core);
         self.shared.came(core);
-        self.stats.connections -= 1;
         let (owned, layer) = conn.socket.detach(rt);
         self.msgs.push_back((core, TargetMsg(Msg::TakeMember { conn: owned, layer: Box::new(layer), peer: conn.peer, first })));
     }
@@ -612,7 +615,7 @@ impl Target {
         match msg.0 {
             Msg::Take { conn, peer } => {
                 let id = rt.attach(conn);
-                self.take(rt, id, Layer::accepted(Accepts::Plain), peer);
+                self.take_new(rt, id, peer);
             }
             Msg::TakeMember { conn, layer, peer, first } => {
                 let id = rt.attach(conn);
@@ -680,7 +683,6 @@ impl Target {
             if late > TICK {
                 c.since += late;
                 session.give_time(wire, late);
-                session.give_waiting_time(wire, late);
                 c.socket.give_idle_time(late);
             }
             let silent = now.since(c.socket.last_bytes());

@@ -9,7 +9,7 @@ use format::disk::{Descriptor, DiskError};
 use nvmf::{ListenerKind, ListenerSpec};
 
 /// Capacity used (with reservations) from which a warning is given, and an error, in percent. Hosts of iSCSI hear of the first.
-const CAPACITY_WARNING_PERCENT: u64 = 100 - iscsi::limits::SPACE_LOW_PERCENT;
+const CAPACITY_WARNING_PERCENT: u64 = 100 - frontend::SPACE_LOW_PERCENT;
 const CAPACITY_ERROR_PERCENT: u64 = 95;
 /// Critical warning of NVMe: volatile memory backup has failed.
 const WARNING_BACKUP: u8 = 1 << 4;

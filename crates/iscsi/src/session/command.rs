@@ -1,7 +1,6 @@
 //! Commands: from the header to the answer.
 
 use super::judge;
-use super::out::Outgoing;
 use super::outcome::{Outcome, of_error};
 use super::task::{Job, Phase, Task};
 use super::{Cx, Session};
@@ -471,10 +470,30 @@ impl Session {
         self.grant_memory(cx);
     }
 
+    /// A response without data but sense data; `bytes_in`: data that there was for the host.
     fn respond(&mut self, task: &Task, status: ScsiStatus, sense: &[u8], bytes_in: u64) {
-        if let Some(w) = self.wires.get_mut(task.wire) {
-            respond(&mut w.out, task, status, sense, bytes_in);
+        let Some(w) = self.wires.get_mut(task.wire) else { return };
+        let good = status == ScsiStatus::Good;
+        let (overflow, underflow, residual) = if task.expected_out > 0 || task.transfer_out > 0 {
+            residual(if good { task.transfer_out } else { task.expected_out.into() }, task.expected_out)
+        } else {
+            residual(if good { bytes_in } else { 0 }, task.expected_in)
+        };
+        let response = ScsiResponse {
+            overflow,
+            underflow,
+            residual,
+            status: status.byte(),
+            tag: task.tag,
+            stat_sn: w.out.take_stat_sn(),
+            exp_data_sn: task.r2t_sn,
+            ..ScsiResponse::default()
+        };
+        if sense.is_empty() {
+            return w.out.push(response.to_header(0));
         }
+        let data = [&(sense.len() as u16).to_be_bytes()[..], sense].concat();
+        w.out.push_bytes(response.to_header(data.len()), &data);
     }
 
     /// Sends data, as much as the host expects, and the status with the last of it. `held` is free when it is sent.
@@ -517,31 +536,6 @@ fn residual(bytes: u64, expected: u32) -> (bool, bool, u32) {
     let expected = u64::from(expected);
     let differ = u32::try_from(bytes.abs_diff(expected)).unwrap_or(u32::MAX);
     (bytes > expected, bytes < expected, differ)
-}
-
-/// A response without data but sense data; `bytes_in`: data that there was for the host.
-fn respond(out: &mut Outgoing, task: &Task, status: ScsiStatus, sense: &[u8], bytes_in: u64) {
-    let good = status == ScsiStatus::Good;
-    let (overflow, underflow, residual) = if task.expected_out > 0 || task.transfer_out > 0 {
-        residual(if good { task.transfer_out } else { task.expected_out.into() }, task.expected_out)
-    } else {
-        residual(if good { bytes_in } else { 0 }, task.expected_in)
-    };
-    let response = ScsiResponse {
-        overflow,
-        underflow,
-        residual,
-        status: status.byte(),
-        tag: task.tag,
-        stat_sn: out.take_stat_sn(),
-        exp_data_sn: task.r2t_sn,
-        ..ScsiResponse::default()
-    };
-    if sense.is_empty() {
-        return out.push(response.to_header(0));
-    }
-    let data = [&(sense.len() as u16).to_be_bytes()[..], sense].concat();
-    out.push_bytes(response.to_header(data.len()), &data);
 }
 
 /// Data of a request, with its checksums where it is made of whole blocks.

@@ -20,9 +20,7 @@ mod task;
 mod wire;
 
 use crate::framing::{Came, Fault};
-use crate::limits::{
-    COMMANDS_MAX, LOGIN_SEGMENT_BYTES_MAX, SEGMENT_BYTES_MAX, SPACE_ENOUGH_PERCENT, SPACE_LOW_PERCENT, TEXT_BYTES_MAX, TICK, TRANSITION_MAX,
-};
+use crate::limits::{COMMANDS_MAX, LOGIN_SEGMENT_BYTES_MAX, SEGMENT_BYTES_MAX, SPACE_ENOUGH_PERCENT, TEXT_BYTES_MAX, TICK, TRANSITION_MAX};
 use crate::login::{Admitted, Door, Login, Step, Who, refuse, status};
 use crate::params::Params;
 use crate::shared::Shared;
@@ -35,7 +33,7 @@ use format::iscsi::{
     TextResponse, parse_pairs, push_pair, reject,
 };
 use format::scsi::SenseCode;
-use frontend::Place;
+use frontend::{Place, SPACE_LOW_PERCENT};
 use manage::Management;
 use object::{IoRequest, VolumeRef};
 pub use reserve::Asked;
@@ -398,8 +396,8 @@ impl Session {
                     self.on_flowing(&header, part);
                     continue;
                 }
-                Ok(Some(Came::Whole(whole, here))) => {
-                    self.on_pdu(cx, wire, (&whole.header, whole.data_is_right), framing.data(&whole, here));
+                Ok(Some(Came::Whole(header, is_right, here))) => {
+                    self.on_pdu(cx, wire, (&header, is_right), here.unwrap_or_else(|| framing.data()));
                 }
                 Ok(Some(Came::End(header, true))) => self.on_flowed(cx, &header),
                 Ok(Some(Came::End(header, false))) => self.on_pdu(cx, wire, (&header, false), &[]),

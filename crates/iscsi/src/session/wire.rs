@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Invariants: a command is answered on the connection that it came on; a command whose turn has not come holds its connection up, and nothing else,
-//! so no more of it is in memory than one receive; with one connection left nothing is waited for that cannot come.
+//! so no more is in memory than its PDU and one receive; with one connection left nothing is waited for that cannot come.
 
 use super::out::Outgoing;
 use super::{Cx, LongText, Phase, Session, SessionEvent};
@@ -64,15 +64,11 @@ impl Session {
     pub fn waits_since(&self, wire: usize) -> Option<Instant> {
         Some(self.wires.get(wire)?.ahead.as_ref()?.since)
     }
-    /// A connection was not read for so long.
+    /// A connection was not read, or not looked at, for so long: what waits on it has that much longer.
     pub fn give_time(&mut self, wire: usize, time: Duration) {
-        if let Some(w) = self.wires.get_mut(wire) {
-            w.framing.give_time(time);
-        }
-    }
-    /// The core did not look for so long.
-    pub fn give_waiting_time(&mut self, wire: usize, time: Duration) {
-        if let Some(ahead) = self.wires.get_mut(wire).and_then(|w| w.ahead.as_mut()) {
+        let Some(w) = self.wires.get_mut(wire) else { return };
+        w.framing.give_time(time);
+        if let Some(ahead) = &mut w.ahead {
             ahead.since += time;
         }
     }
@@ -127,7 +123,7 @@ impl Session {
     pub(super) fn end_wire(&mut self, cx: &mut Cx<'_>, wire: usize) {
         let w = &mut self.wires[wire];
         w.over = true;
-        w.ahead = None;
+        (w.ahead, w.rest) = (None, Vec::new());
         let hit: Vec<u16> = self.tasks.iter().filter(|(_, t)| t.wire == wire).map(|(slot, _)| slot as u16).collect();
         self.abort_slots(cx, &hit);
         self.forget_managements(wire);
