@@ -480,8 +480,7 @@ impl Target {
         if result.is_err() || conn.socket.is_closed() {
             return self.close(rt, place, "connection closed");
         }
-        self.mark(place);
-        let seat = self.conns[place].seat;
+        let seat = conn.seat;
         self.mark_all(seat);
     }
 
@@ -724,9 +723,10 @@ impl Target {
         self.listeners.drain(..).for_each(|l| rt.close_listener(l));
     }
     fn drain(&mut self, rt: &Rt) -> bool {
-        let sent = |seat| self.conns_of(seat).into_iter().map(|p| &self.conns[p]).all(|c| !c.socket.is_sending());
-        let all_sent = |seat, s: &Session| self.conns_of(seat).into_iter().all(|p| !s.has_send(self.conns[p].wire)) && sent(seat);
-        let idle = |seat, s: &Session| !s.is_over() && s.running() == 0 && all_sent(seat, s);
+        let has_sent = |s: &Session, c: &Conn| !s.has_send(c.wire) && !c.socket.is_sending();
+        let idle = |seat, s: &Session| {
+            !s.is_over() && s.running() == 0 && self.conns_of(seat).iter().all(|place| has_sent(s, &self.conns[*place]))
+        };
         let over: Vec<usize> = self.seats.iter().filter(|(seat, s)| idle(*seat, &s.session)).map(|(seat, _)| seat).collect();
         for seat in &over {
             self.seats[*seat].session.drop_all(cx!(self, rt), "the daemon ends");
