@@ -90,7 +90,8 @@ fn again(header: &Header, body: &[u8], out: &mut [u8]) -> Option<(usize, usize)>
         | MessageKind::Fence
         | MessageKind::Fenced
         | MessageKind::BadBlock
-        | MessageKind::CopyFails => Control::parse(header.kind, body).ok()?.write(envelope, out),
+        | MessageKind::CopyFails
+        | MessageKind::Load => Control::parse(header.kind, body).ok()?.write(envelope, out),
     };
     let known = match header.kind {
         MessageKind::Hello => HELLO_BYTES,

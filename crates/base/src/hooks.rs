@@ -186,6 +186,10 @@ listed! {
         PreemptAborts,
         /// As many changes of a lane are above its mark as may be, and the next one waits.
         TooManyInDoubt,
+        /// An object goes to the node that its hosts come by.
+        FollowsHosts,
+        /// An object goes to a node that has less to do.
+        SpreadsLoad,
     }
 }
 

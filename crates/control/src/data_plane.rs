@@ -8,8 +8,8 @@ use base::{
     ByteSize, ClusterId, GroupId, Histogram, IoClass, NodeSlot, ObjectId, ResyncPace, VolumeId, counters::Figures, unit::CHUNK_BYTES,
 };
 use dataplane::{
-    ChangeOutcome, ClassStats, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, DataPlaneHandle, Device,
-    FillState, FormatSpec, Found, NodeConfig, NodeStats, OpenError, OpenOptions, Settings, VolumeStats,
+    Balancing, ChangeOutcome, ClassStats, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, DataPlaneHandle,
+    Device, FillState, FormatSpec, Found, NodeConfig, NodeStats, OpenError, OpenOptions, Settings, VolumeStats,
 };
 use directory::record::DeviceRecord;
 use frontend::{ControlRequestId, FrontEnd, Of, Refused, Reply};
@@ -33,6 +33,7 @@ type Listener = <FrontEnds as FrontEnd>::Listener;
 pub struct LocalDataPlane {
     handle: DataPlaneHandle<FrontEnds>,
     serves_copies: bool,
+    balancing: Balancing,
 }
 
 impl LocalDataPlane {
@@ -46,7 +47,8 @@ impl LocalDataPlane {
         let iscsi = Arc::new(iscsi::Shared::new(Arc::clone(nvme.quotas()), limits));
         let shared = (Arc::new((nvme, iscsi)), Arc::default());
         let handle = DataPlaneHandle::start(NodeConfig { cores, pin, settings, shared })?;
-        Ok(Self { handle, serves_copies: config.cluster.try_mirrors })
+        let balancing = if config.cluster.balance { Balancing::Usual } else { Balancing::Off };
+        Ok(Self { handle, serves_copies: config.cluster.try_mirrors, balancing })
     }
 
     fn listen_at(&self, at: Listener) -> Result<SocketAddr, PlaneError> {
@@ -209,7 +211,7 @@ impl DataPlane for LocalDataPlane {
     }
 
     fn apply(&self, desired: Desired) -> Result<(), PlaneError> {
-        Ok(self.handle.apply(desired)?)
+        Ok(self.handle.apply(Desired { balancing: self.balancing, ..desired })?)
     }
 
     fn confirm(&self, volume: VolumeId) -> Result<(), PlaneError> {

@@ -222,7 +222,7 @@ impl<F: FrontEnd> CommandSender<F> {
                 match c.call(core, Call::Stats).await {
                     Answer::Stats(snapshot) => cores.push(*snapshot),
                     Answer::Done(result) => result?,
-                    Answer::OfCopies(_) | Answer::OfFill(_) => {}
+                    Answer::OfCopies(_) | Answer::OfFill(_) | Answer::Requests(_) => {}
                 }
             }
             let core = c.core.borrow();

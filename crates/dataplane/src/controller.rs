@@ -169,6 +169,7 @@ impl<F: FrontEnd> CoreController<F> {
                 core.router.lanes_mut().shards_mut().filter(|(s, ..)| *s == slot).for_each(|(_, _, shard)| shard.start_scrub(&self.rt));
                 Ok(())
             }
+            Call::Requests => return Answer::Requests(self.core.borrow_mut().requests()),
             Call::Stats => return Answer::Stats(Box::new(self.snapshot())),
             Call::Check => {
                 self.core.borrow().router.lanes().shards().for_each(|(_, _, shard)| shard.check());
@@ -241,7 +242,7 @@ impl<F: FrontEnd> CoreController<F> {
 pub(crate) fn done<S>(answer: Answer<S>) -> Result<(), DataPlaneError> {
     match answer {
         Answer::Done(result) => result,
-        Answer::Stats(_) | Answer::OfCopies(_) | Answer::OfFill(_) => {
+        Answer::Stats(_) | Answer::OfCopies(_) | Answer::OfFill(_) | Answer::Requests(_) => {
             unreachable!("only what asks for figures, copies or fills is answered so")
         }
     }

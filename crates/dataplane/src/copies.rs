@@ -361,7 +361,7 @@ impl<F: FrontEnd> CoreController<F> {
             match receiver.await.map_err(|_| DataPlaneError::Stopped)? {
                 Answer::OfCopies(said) => all.push(said),
                 Answer::Done(result) => result?,
-                Answer::Stats(_) | Answer::OfFill(_) => {}
+                Answer::Stats(_) | Answer::OfFill(_) | Answer::Requests(_) => {}
             }
         }
         Ok(all)

@@ -4,6 +4,7 @@ use base::{ComponentId, Epoch, GroupId, NodeId, ObjectId, Ownership, OwnershipRe
 use cluster::record::{ComponentRecord, ObjectRecord, VolumeRecord};
 use cluster::{Policy, Usable, reservation};
 use frontend::ServedVolume;
+use object::owners::Balancing;
 use object::{CopyAt, VolumeLimits};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub struct Desired<E> {
     pub held: Vec<HeldDesired>,
     /// Records of objects on several nodes that this node owns or has copies of.
     pub objects: Vec<ObjectDesired>,
+    /// Whether those go to other nodes of themselves.
+    pub balancing: Balancing,
     /// How the front end exports them.
     pub exports: E,
 }

@@ -36,7 +36,7 @@ pub use records::{Served, component_spec, format_spec, served};
 pub use stats::{CoreSnapshot, GroupSnapshot, NodeStats, ShardSnapshot};
 // What the commands are made of.
 pub use object::owner::Revision as RecordRevision;
-pub use object::owners::{Change, ChangeOutcome, Found};
+pub use object::owners::{Balancing, Change, ChangeOutcome, Found};
 pub use object::{ClassStats, CopyAt, CopyPlace, VolumeLimits, VolumeStats};
 pub use rt::{Device, DeviceInfo, OpenError, OpenOptions, limits::memory};
 pub use store::{

@@ -3,7 +3,7 @@
 use crate::{
     copies::{CopiesSay, OfCopies},
     error::DataPlaneError,
-    ownership::CopyOrder,
+    ownership::{CopyOrder, VolumeRequests},
     stats::CoreSnapshot,
 };
 use auth::WorkDone;
@@ -113,6 +113,8 @@ pub(crate) enum Call<V> {
         slot: GroupSlot,
     },
     Stats,
+    /// What was asked of volumes so far, and by which other nodes since the last time.
+    Requests,
     /// Checks the invariants of every shard.
     Check,
     /// No new requests; answers when nothing is under way.
@@ -127,4 +129,5 @@ pub(crate) enum Answer<S> {
     Stats(Box<CoreSnapshot<S>>),
     OfCopies(CopiesSay),
     OfFill(FillSays),
+    Requests(Vec<VolumeRequests>),
 }

@@ -12,10 +12,11 @@
 
 use crate::{AuditEvent, ControlRequest, ControlRequestId, Refused, Reply, UnknownVolume, Volumes};
 use auth::{Work, WorkDone};
-use base::NodeId;
+use base::{NodeId, VolumeId};
 use object::owners::ControlDoor;
 use object::{Backend, VolumeRef};
 use rt::{NetError, Rt};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -106,6 +107,10 @@ pub trait FrontEnd: Sized + 'static {
     /// The control links of this node, on its first core, if this half has them.
     fn control_links(&mut self) -> Option<&mut dyn ControlDoor> {
         None
+    }
+    /// Requests that other nodes have forwarded to this half since the last call, by volume and node. Each is given once.
+    fn take_forwarded(&mut self) -> BTreeMap<(VolumeId, NodeId), u64> {
+        BTreeMap::new()
     }
     /// Whether this half goes by this revision of a volume's view, or a later one, and has nothing under way for other nodes that was judged by
     /// an earlier one.

@@ -7,12 +7,12 @@ use crate::{
     AuditEvent, ControlRequest, ControlRequestId, FrontEnd, LinkChange, ListenError, Refused, Reply, UnknownVolume, Volumes, WorkId,
 };
 use auth::{Work, WorkDone};
-use base::NodeId;
+use base::{NodeId, VolumeId};
 use object::copies::CopyDoor;
 use object::owners::ControlDoor;
 use object::{Backend, Forward, ForwardDone, IoDone, IoRequest, VolumeRef};
 use rt::Rt;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// See the module.
@@ -185,6 +185,11 @@ impl<A: FrontEnd, B: FrontEnd> FrontEnd for Pair<A, B> {
     }
     fn control_links(&mut self) -> Option<&mut dyn ControlDoor> {
         self.first.control_links().or_else(|| self.second.control_links())
+    }
+    fn take_forwarded(&mut self) -> BTreeMap<(VolumeId, NodeId), u64> {
+        let mut all = self.first.take_forwarded();
+        all.append(&mut self.second.take_forwarded());
+        all
     }
     fn is_settled(&self, volume: VolumeRef, revision: u64) -> bool {
         self.first.is_settled(volume, revision) && self.second.is_settled(volume, revision)

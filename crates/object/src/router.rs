@@ -25,7 +25,7 @@ use crate::{
 use arrayvec::ArrayVec;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, BlockNo, PIECE_BYTES};
-use base::{Duration, Instant, IoClass, IoVerb, Lane, NodeId};
+use base::{Duration, Instant, IoClass, IoVerb, Lane, NodeId, VolumeId};
 use rt::{Buf, MESH_CORES_MAX, Queue, Rt, TimerId};
 use slab::Slab;
 use smallvec::SmallVec;
@@ -257,6 +257,10 @@ impl<S: Blocks> VolumeRouter<S> {
         let waiting = self.held.values().chain(self.holds.values().flatten()).map(|held| held.request.volume);
         let volumes = self.counted.volumes(under_way, waiting);
         RouterStats { lanes: self.lanes.stats(), copies: self.copy_stats(), ..self.counted.sum(volumes) }
+    }
+    /// Of each volume that is counted apart: requests answered so far, and their bytes. Those of other nodes are among them.
+    pub fn requests(&self) -> impl Iterator<Item = (VolumeId, u64, u64)> {
+        self.counted.requests()
     }
     /// Whether a request is under way here that began when the volume reached beyond `end`, in bytes.
     pub fn reaches_behind(&self, volume: VolumeRef, end: u64) -> bool {

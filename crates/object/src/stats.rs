@@ -153,6 +153,11 @@ impl Counted {
         let place = self.place(volume);
         self.places[place].throttled += 1;
     }
+    /// Of each volume that is counted apart: requests, and their bytes.
+    pub fn requests(&self) -> impl Iterator<Item = (VolumeId, u64, u64)> {
+        let sum = |one: &VolumeStats, of: fn(&ClassStats) -> u64| IoClass::ALL.into_iter().map(|class| of(one.class(class))).sum();
+        self.places.iter().filter_map(move |one| Some((one.volume?, sum(one, |c| c.requests), sum(one, |c| c.bytes))))
+    }
     /// Gives new volumes their places, and takes those of volumes that are gone.
     pub fn apply(&mut self, view: &LayoutView) {
         for (n, of) in self.place_of.iter_mut().enumerate().filter(|(_, of)| **of != 0) {

@@ -9,7 +9,7 @@ use crate::desired::OwnNode;
 use crate::limits::CONTROL_EVENTS_MAX;
 use crate::member::Line;
 use base::{Instant, NodeId, OwnerId};
-use format::peer::{BadBlock, Control, CopyFails, Fence, FencedPart, Incarnation, Release};
+use format::peer::{BadBlock, Control, CopyFails, Fence, FencedPart, Incarnation, Load, Release};
 use object::grant::{Counter, FencedParts, Granter, fenced_parts};
 use object::owner::Fenced;
 use object::owners::{ControlDoor, ControlEvent, Grants};
@@ -113,5 +113,8 @@ impl ControlDoor for ControlLinks {
     }
     fn copy_fails(&mut self, to: NodeId, fails: CopyFails) {
         self.say(to, &Control::CopyFails(fails));
+    }
+    fn load(&mut self, to: NodeId, load: Load) {
+        self.say(to, &Control::Load(load));
     }
 }

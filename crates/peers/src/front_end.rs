@@ -4,12 +4,14 @@ use crate::desired::{PeersDesired, PeersView};
 use crate::peers::{Peers, PeersMsg};
 use crate::stats::PeersStats;
 use auth::{Work, WorkDone};
+use base::{NodeId, VolumeId};
 use frontend::{
     AuditEvent, ControlRequest, ControlRequestId, FrontEnd, LinkChange, ListenError, Refused, Reply, UnknownVolume, Volumes, WorkId,
 };
 use object::owners::ControlDoor;
 use object::{Backend, VolumeRef};
 use rt::Rt;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -64,6 +66,9 @@ impl FrontEnd for Peers {
     }
     fn control_links(&mut self) -> Option<&mut dyn ControlDoor> {
         self.control().map(|control| control as &mut dyn ControlDoor)
+    }
+    fn take_forwarded(&mut self) -> BTreeMap<(VolumeId, NodeId), u64> {
+        Peers::take_forwarded(self)
     }
     fn is_settled(&self, volume: VolumeRef, revision: u64) -> bool {
         Peers::is_settled(self, volume, revision)

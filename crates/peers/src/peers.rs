@@ -142,6 +142,8 @@ pub struct Peers {
     pauses: Pauses,
     draining: bool,
     stats: PeersStats,
+    /// Requests of other nodes that were served since somebody has looked.
+    came: BTreeMap<(VolumeId, NodeId), u64>,
 }
 
 impl Peers {
@@ -180,6 +182,7 @@ impl Peers {
             pauses: Pauses::default(),
             draining: false,
             stats: PeersStats::default(),
+            came: BTreeMap::new(),
         }
     }
 
@@ -440,6 +443,11 @@ impl Peers {
         }
     }
 
+    /// See [`FrontEnd::take_forwarded`](frontend::FrontEnd::take_forwarded).
+    pub(crate) fn take_forwarded(&mut self) -> BTreeMap<(VolumeId, NodeId), u64> {
+        core::mem::take(&mut self.came)
+    }
+
     // ---- requests of other nodes ------------------------------------------------------------------------------------
 
     fn serve<B: Backend>(&mut self, rt: &Rt, backend: &mut B, node: NodeId, forwarded: Forwarded) {
@@ -471,6 +479,7 @@ impl Peers {
             return self.msgs.extend(others.map(|core| (core, PeersMsg::Settle(self.core, no, settling))));
         }
         self.stats.served += 1;
+        *self.came.entry((volume, node)).or_default() += 1;
         if let Some(own) = self.own {
             Witness::of([node, own.node], volume, stamp, &op).begins();
         }

@@ -170,7 +170,7 @@ impl Operator {
             nvmf::Desired { subsystems: vec![subsystem], ..nvmf::Desired::default() },
             iscsi::Desired { targets, ..iscsi::Desired::default() },
         );
-        Desired { generation: self.generation, volumes, held: Vec::new(), objects: Vec::new(), exports }
+        Desired { generation: self.generation, volumes, held: Vec::new(), objects: Vec::new(), exports, ..Desired::default() }
     }
 
     /// Where the node listens for NVMe/TCP.

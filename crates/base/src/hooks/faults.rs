@@ -539,6 +539,10 @@ listed! {
         NeverLetsGo,
         /// Hosts do not hear that the owner by the record does not serve what it owns.
         AwayUnsaid,
+        /// A node that an object has followed its hosts to gives it away for the load.
+        HostsForgotten,
+        /// An object goes for the load though the nodes are no nearer to each other then.
+        SpreadTooFar,
         /// A change that was under way when its owner stopped is taken for one that did not happen.
         StoppedTakenForUndone,
         /// A change whose link was lost is taken for one that did not happen, and is sent again.

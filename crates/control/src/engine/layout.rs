@@ -73,7 +73,7 @@ impl Control {
         let peers = PeersDesired::of_records(self.directory.cluster(), &records.nodes, &self.identity.node)
             .with_security(self.link_security.clone());
         let for_hosts = (nvmf::Desired { hosts, ..exports }, iscsi::Desired { hosts: iscsi_hosts, ..targets });
-        Ok((Desired { generation, volumes, held, objects, exports: (for_hosts, peers) }, at, unserved))
+        Ok((Desired { generation, volumes, held, objects, exports: (for_hosts, peers), ..Desired::default() }, at, unserved))
     }
 
     /// Has the data plane serve what the directory said at a revision, at least; nothing is to be done when somebody else has seen to that.

@@ -6,7 +6,7 @@
 use super::error::{PeerError, check, reserved};
 use super::header::{Envelope, HEADER_BYTES, Header, MessageKind};
 use super::sizes::{
-    BAD_BLOCK_BYTES, BEAT_BYTES, BEAT_ENTRY_BYTES, COPY_FAILS_BYTES, DOUBT_BYTES, FENCE_BYTES, FENCED_BYTES, RELEASE_BYTES,
+    BAD_BLOCK_BYTES, BEAT_BYTES, BEAT_ENTRY_BYTES, COPY_FAILS_BYTES, DOUBT_BYTES, FENCE_BYTES, FENCED_BYTES, LOAD_BYTES, RELEASE_BYTES,
 };
 pub use super::sizes::{BEAT_ENTRIES_MAX, DOUBT_ENTRIES_MAX};
 use crate::bytes::*;
@@ -20,11 +20,12 @@ layout!(fence: 48 bytes { 0: OBJECT[16], 16: COMPONENT[16], 32: EPOCH[4], 36: PE
 layout!(fenced: 40 bytes { 0: COMPONENT[16], 16: EPOCH[4], 20: PROGRESS_TO[4], 24: PROGRESS_BELOW[8], 32: FLAGS[1], 33: RESERVED[7] });
 layout!(bad_block: 32 bytes { 0: COMPONENT[16], 16: BLOCK[8], 24: RESERVED[8] });
 layout!(copy_fails: 24 bytes { 0: COMPONENT[16], 16: EPOCH[4], 20: RESERVED[4] });
+layout!(load: 8 bytes { 0: WEIGHT[4], 4: RESERVED[4] });
 layout!(doubt: 16 bytes { 0: LANE[1], 1: WHAT[1], 2: RESERVED[2], 4: SMALL[4], 8: LARGE[8] });
 
 const _: () = assert!(beat::BYTES == BEAT_BYTES && beat_entry::BYTES == BEAT_ENTRY_BYTES && release::BYTES == RELEASE_BYTES);
 const _: () = assert!(fence::BYTES == FENCE_BYTES && fenced::BYTES == FENCED_BYTES && doubt::BYTES == DOUBT_BYTES);
-const _: () = assert!(bad_block::BYTES == BAD_BLOCK_BYTES && copy_fails::BYTES == COPY_FAILS_BYTES);
+const _: () = assert!(bad_block::BYTES == BAD_BLOCK_BYTES && copy_fails::BYTES == COPY_FAILS_BYTES && load::BYTES == LOAD_BYTES);
 
 /// More parts follow; the clock says nothing yet.
 const MORE: u8 = 1;
@@ -48,6 +49,8 @@ pub enum Control {
     BadBlock(BadBlock),
     /// See [`CopyFails`].
     CopyFails(CopyFails),
+    /// See [`Load`].
+    Load(Load),
 }
 
 /// Asks for a grant.
@@ -123,6 +126,13 @@ pub struct CopyFails {
     pub epoch: Epoch,
 }
 
+/// How much the sender has to do for the objects that it owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// 1 for each object, and 1 more for so many requests a second (`object::owners`).
+    pub weight: u32,
+}
+
 /// What a lane of a copy says when it is fenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoubtEntry {
@@ -158,6 +168,7 @@ impl Control {
             MessageKind::Fenced => FencedPart::parse(b).map(Control::Fenced),
             MessageKind::BadBlock => BadBlock::parse(b).map(Control::BadBlock),
             MessageKind::CopyFails => CopyFails::parse(b).map(Control::CopyFails),
+            MessageKind::Load => Load::parse(b).map(Control::Load),
             other => Err(PeerError::Kind(other as u8)),
         }
     }
@@ -171,6 +182,7 @@ impl Control {
             Control::Fenced(_) => MessageKind::Fenced,
             Control::BadBlock(_) => MessageKind::BadBlock,
             Control::CopyFails(_) => MessageKind::CopyFails,
+            Control::Load(_) => MessageKind::Load,
         }
     }
     /// The whole message into `out`; its bytes.
@@ -187,6 +199,7 @@ impl Control {
             Control::Fenced(part) => part.put(b),
             Control::BadBlock(bad) => bad.put(b),
             Control::CopyFails(fails) => fails.put(b),
+            Control::Load(load) => load.put(b),
         };
         Header::seal(self.kind(), envelope, [0; 2], bytes, out)
     }
@@ -313,6 +326,21 @@ impl CopyFails {
         b[..BYTES].fill(0);
         put(b, COMPONENT, self.component.as_bytes());
         put_u32(b, EPOCH, self.epoch.0);
+        BYTES
+    }
+}
+
+impl Load {
+    fn parse(b: &[u8]) -> Result<Load, PeerError> {
+        use load::*;
+        let b = b.first_chunk::<BYTES>().ok_or(PeerError::Length)?;
+        reserved(b, RESERVED, BYTES)?;
+        Ok(Load { weight: u32_at(b, WEIGHT) })
+    }
+    fn put(self, b: &mut [u8]) -> usize {
+        use load::*;
+        b[..BYTES].fill(0);
+        put_u32(b, WEIGHT, self.weight);
         BYTES
     }
 }
@@ -465,7 +493,8 @@ mod tests {
         let fails = (any::<[u8; 16]>(), any::<u32>()).prop_map(|(component, epoch)| {
             Control::CopyFails(CopyFails { component: ComponentId::from_bytes(component), epoch: Epoch(epoch) })
         });
-        prop_oneof![heartbeat, grant, fenced, small, bad, fails]
+        let load = any::<u32>().prop_map(|weight| Control::Load(Load { weight }));
+        prop_oneof![heartbeat, grant, fenced, small, bad, fails, load]
     }
 
     proptest! {

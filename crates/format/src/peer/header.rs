@@ -8,7 +8,7 @@ use super::segment::{SEGMENTS_MAX, SUM_BYTES};
 use super::sizes::{
     ACK_BYTES, BAD_BLOCK_BYTES, BEAT_BYTES, BEAT_ENTRIES_MAX, BEAT_ENTRY_BYTES, CANCEL_BYTES, CHANGE_BYTES, COPY_DATA_BYTES,
     COPY_FAILS_BYTES, COPY_READ_BYTES, DONE_BYTES, DOUBT_BYTES, DOUBT_ENTRIES_MAX, FENCE_BYTES, FENCED_BYTES, FORWARD_BYTES, GOODBYE_BYTES,
-    GREETING_BYTES_MAX, HELLO_ANSWER_BYTES, HELLO_BYTES, LIST_BYTES, LISTED_BYTES, REFUSAL_BYTES, RELEASE_BYTES, TICK_BYTES,
+    GREETING_BYTES_MAX, HELLO_ANSWER_BYTES, HELLO_BYTES, LIST_BYTES, LISTED_BYTES, LOAD_BYTES, REFUSAL_BYTES, RELEASE_BYTES, TICK_BYTES,
 };
 use crate::bytes::*;
 use base::crc32c;
@@ -96,11 +96,13 @@ pub enum MessageKind {
     BadBlock = 43,
     /// A copy cannot accept an epoch.
     CopyFails = 44,
+    /// How much a node has to do.
+    Load = 45,
 }
 
 impl MessageKind {
     /// All of them.
-    pub const ALL: [MessageKind; 21] = [
+    pub const ALL: [MessageKind; 22] = [
         MessageKind::Hello,
         MessageKind::HelloAnswer,
         MessageKind::Refusal,
@@ -122,6 +124,7 @@ impl MessageKind {
         MessageKind::Fenced,
         MessageKind::BadBlock,
         MessageKind::CopyFails,
+        MessageKind::Load,
     ];
     fn parse(byte: u8) -> Option<MessageKind> {
         MessageKind::ALL.into_iter().find(|kind| *kind as u8 == byte)
@@ -132,8 +135,8 @@ impl MessageKind {
     }
     /// Whether it goes over control links, and over no other.
     pub const fn is_control(self) -> bool {
-        use MessageKind::{BadBlock, CopyFails, Fence, Fenced, Grant, Heartbeat, Release};
-        matches!(self, Heartbeat | Grant | Release | Fence | Fenced | BadBlock | CopyFails)
+        use MessageKind::{BadBlock, CopyFails, Fence, Fenced, Grant, Heartbeat, Load, Release};
+        matches!(self, Heartbeat | Grant | Release | Fence | Fenced | BadBlock | CopyFails | Load)
     }
     /// How long its body is, at least and at most.
     const fn body_bytes(self) -> (usize, usize) {
@@ -157,6 +160,7 @@ impl MessageKind {
             MessageKind::Fence => (FENCE_BYTES, FENCE_BYTES),
             MessageKind::BadBlock => (BAD_BLOCK_BYTES, BAD_BLOCK_BYTES),
             MessageKind::CopyFails => (COPY_FAILS_BYTES, COPY_FAILS_BYTES),
+            MessageKind::Load => (LOAD_BYTES, LOAD_BYTES),
             MessageKind::Fenced => (FENCED_BYTES, FENCED_BYTES + DOUBT_ENTRIES_MAX * DOUBT_BYTES),
         }
     }

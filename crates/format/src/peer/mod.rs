@@ -20,7 +20,8 @@ mod small;
 mod tests;
 
 pub use control::{
-    BEAT_ENTRIES_MAX, BadBlock, Control, CopyFails, DOUBT_ENTRIES_MAX, DoubtEntry, Fence, FencedPart, Grant, GrantState, Heartbeat, Release,
+    BEAT_ENTRIES_MAX, BadBlock, Control, CopyFails, DOUBT_ENTRIES_MAX, DoubtEntry, Fence, FencedPart, Grant, GrantState, Heartbeat, Load,
+    Release,
 };
 pub use copies::{
     Ack, COPIES_VERSION, Change, ChangeSource, ChangeVerb, CopyData, CopyOutcome, CopyRead, LIST_ENTRIES_MAX, LIST_ENTRY_BYTES, List,

@@ -31,6 +31,7 @@ pub(super) const BEAT_ENTRY_BYTES: usize = 24;
 pub(super) const RELEASE_BYTES: usize = 40;
 pub(super) const BAD_BLOCK_BYTES: usize = 32;
 pub(super) const COPY_FAILS_BYTES: usize = 24;
+pub(super) const LOAD_BYTES: usize = 8;
 pub(super) const FENCE_BYTES: usize = 48;
 pub(super) const FENCED_BYTES: usize = 40;
 pub(super) const DOUBT_BYTES: usize = 16;

@@ -130,7 +130,8 @@ impl Link {
             | MessageKind::Fence
             | MessageKind::Fenced
             | MessageKind::BadBlock
-            | MessageKind::CopyFails => {
+            | MessageKind::CopyFails
+            | MessageKind::Load => {
                 self.events.push_back(LinkEvent::Control(Control::parse(header.kind, body)?));
             }
             MessageKind::Forward => {

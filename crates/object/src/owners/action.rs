@@ -4,10 +4,11 @@
 //! Invariant: an action is whole: who carries it out needs nothing of the host.
 //! Never: says how it is carried out.
 
+use super::balance::Why;
 use crate::grant::{Counter, GrantCell, Granter};
 use crate::owner::{Command, Revision};
 use base::{ComponentId, Instant, NodeId, ObjectId, OwnerId, OwnershipRecord};
-use format::peer::{BadBlock, CopyFails, Fence, Release};
+use format::peer::{BadBlock, CopyFails, Fence, Load, Release};
 use std::sync::Arc;
 
 /// The machines of grants of this node, and the time by their clock, read for this call.
@@ -105,6 +106,24 @@ pub enum Action {
         to: NodeId,
         /// Which copy cannot accept which epoch.
         fails: CopyFails,
+    },
+    /// Say this to a node on its control link.
+    Load {
+        /// Which node.
+        to: NodeId,
+        /// What this node has to do.
+        load: Load,
+    },
+    /// All cores are to say what hosts have asked since the last time: [`Owners::asked`](super::Owners::asked).
+    Count,
+    /// An object goes to another node of itself. For the log.
+    Goes {
+        /// Which object.
+        object: ObjectId,
+        /// Where.
+        to: NodeId,
+        /// Why.
+        why: Why,
     },
     /// A copy on this node is to make the epoch durable, with Restamp, and to say what is in doubt:
     /// [`Owners::accepted`](super::Owners::accepted).

@@ -6,7 +6,7 @@
 use super::Grants;
 use crate::owner::{Fenced, Reach};
 use base::{Epoch, Incarnation, Instant, NodeId, ObjectId, OwnerId};
-use format::peer::{BadBlock, CopyFails, Fence, Release};
+use format::peer::{BadBlock, CopyFails, Fence, Load, Release};
 
 /// What control links report to whoever owns objects on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub enum ControlEvent {
     BadBlock(NodeId, BadBlock),
     /// A copy on another node cannot accept an epoch of this node.
     CopyFails(NodeId, CopyFails),
+    /// How much another node has to do.
+    Load(NodeId, Load),
     /// A node is no member any more.
     Left(NodeId),
 }
@@ -49,4 +51,6 @@ pub trait ControlDoor {
     fn bad_block(&mut self, to: NodeId, bad: BadBlock);
     /// A copy on this node cannot accept an epoch.
     fn copy_fails(&mut self, to: NodeId, fails: CopyFails);
+    /// How much this node has to do.
+    fn load(&mut self, to: NodeId, load: Load);
 }

@@ -6,6 +6,7 @@
 //! Never: decides on a change of the record.
 
 use super::action::{Action, Grants};
+use super::balance::Balance;
 use super::limits::{FAILED, FAILED_MAX, JOINS, REST};
 use crate::owner::{Command, Event, Fenced, ObjectOwner, OwnerState};
 use base::hooks::{self, SeededFault};
@@ -68,6 +69,8 @@ pub(super) struct Hosted {
     pub returning: Option<ComponentId>,
     /// The node that is to own it whenever it can.
     pub preferred: Option<NodeId>,
+    /// Where it goes of itself.
+    pub balance: Balance,
     /// The machine has heard that it is to go there.
     hands_over: bool,
     /// Since when it drains.
@@ -104,6 +107,7 @@ impl Hosted {
             invited: None,
             returning: None,
             preferred: None,
+            balance: Balance::default(),
             hands_over: false,
             leaves: None,
             stays: Instant(0),
@@ -194,7 +198,7 @@ impl Hosted {
     pub fn hands_over(&mut self, again: bool, now: Instant, is_up: impl Fn(NodeId) -> bool) -> Option<NodeId> {
         let record = self.owned().filter(|_| self.owner.state() == OwnerState::Serving && self.stays <= now);
         let can = |to: &NodeId| record.is_some_and(|r| r.owner.node != *to && r.active().any(|c| c.node == *to)) && is_up(*to);
-        let to = self.preferred.filter(can);
+        let to = self.preferred.or(self.balance.goes).filter(can);
         let heard = core::mem::replace(&mut self.hands_over, to.is_some());
         to.filter(|_| again || !heard)
     }

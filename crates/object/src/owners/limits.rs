@@ -44,5 +44,21 @@ pub const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
 pub const FAILED: Duration = Duration::from_secs(10);
 /// That is the longest, and after so long without failing it counts anew.
 pub const FAILED_MAX: Duration = Duration::from_secs(3600);
+/// How often it is counted what hosts ask, and by which nodes.
+pub const COUNT: Duration = Duration::from_secs(5);
+/// An object goes to the node that its hosts come by when they have done so in each count for so long.
+pub const FOLLOWS: Duration = Duration::from_secs(10);
+/// Fewer requests a second say nothing of where hosts are.
+pub const FOLLOWS_RATE: u64 = 10;
+/// An object that has come to a node does not go on of itself before.
+pub const STAYS: Duration = Duration::from_secs(60);
+/// A node that an object has followed its hosts to keeps it so long after, whatever there is to do.
+pub const HOSTS_STAY: Duration = Duration::from_secs(3600);
+/// Objects that go of themselves at once.
+pub const SPREADS: usize = 4;
+/// Objects go for the load again after this: by then other nodes have said what they have to do with those that went before.
+pub const SPREADS_APART: Duration = Duration::from_secs(15);
+/// So many requests a second weigh as much as an object without any.
+pub const WEIGHT_UNITS: u64 = 100;
 /// A copy that was asked to come back and has not answered fails after this.
 pub const JOINS: Duration = Duration::from_secs(10);

@@ -18,6 +18,7 @@
 //! Never: makes an epoch durable, reads a clock.
 
 mod action;
+mod balance;
 mod door;
 mod fences;
 mod hosted;
@@ -29,6 +30,7 @@ mod queue;
 mod tests;
 
 pub use action::{Action, Change, ChangeOutcome, Found, Grants, NotAccepted};
+pub use balance::{Asked, Balancing, Why};
 pub use door::{ControlDoor, ControlEvent};
 pub use limits::{CHANGES_MAX, HOSTED_MAX, READS_MAX, RESYNCS_MAX};
 
@@ -37,8 +39,8 @@ use crate::owner::{Command, CopyRef, Event, Fenced, ObjectOwner, Outcome, OwnerS
 use action::CopyKey;
 use base::hooks::{self, SeededFault};
 use base::{ComponentId, Epoch, Incarnation, Instant, NodeId, Nonce, ObjectId, OwnerId, OwnershipRecord, ResyncPace};
-use fences::{Asked, Fences, NEVER};
-use format::peer::{BadBlock, CopyFails, Fence, Release};
+use fences::{AskedToAccept, Fences, NEVER};
+use format::peer::{BadBlock, CopyFails, Fence, Load, Release};
 use hosted::Hosted;
 use limits::{ACCEPT_AGAIN, EARLY, LETS_GO, TURN};
 use queue::{Batch, DirectoryQueue};
@@ -62,6 +64,13 @@ pub struct Owners {
     actions: VecDeque<Action>,
     /// When all objects are looked at.
     looks: Instant,
+    balancing: Balancing,
+    /// When it is counted what hosts ask.
+    counts: Instant,
+    /// No object goes for the load before.
+    spreads: Instant,
+    /// What other nodes have to do.
+    loads: BTreeMap<NodeId, u64>,
     /// Objects that this node owns or takes over.
     busy: usize,
 }
@@ -81,6 +90,10 @@ impl Owners {
             fences: Fences::default(),
             actions: VecDeque::new(),
             looks: Instant(0),
+            balancing: Balancing::default(),
+            counts: Instant(0),
+            spreads: Instant(0),
+            loads: BTreeMap::new(),
             busy: 0,
         }
     }
@@ -128,7 +141,7 @@ impl Owners {
         [turn, lets_go, leaves, away.map(|since| since + limits::AWAY), self.fences.deadline(), self.queue.deadline(now)]
             .into_iter()
             .flatten()
-            .fold(self.looks, Instant::min)
+            .fold(self.looks.min(self.counts), Instant::min)
     }
     /// Does what is due.
     pub fn poll(&mut self, g: &mut Grants<'_>) {
@@ -153,6 +166,12 @@ impl Owners {
                     hosted.said_away = true;
                     self.actions.push_back(Action::Away { object: *object, away: true });
                 }
+            }
+        }
+        if self.counts <= g.now {
+            self.counts = g.now + self.balancing.time(limits::COUNT);
+            if self.balancing != Balancing::Off {
+                self.actions.push_back(Action::Count);
             }
         }
         if self.looks <= g.now {
@@ -293,12 +312,16 @@ impl Owners {
     /// A node answers, is late or is gone.
     pub fn reach(&mut self, g: &mut Grants<'_>, node: NodeId, reach: Reach) {
         self.reach.insert(node, reach);
+        if reach == Reach::Gone {
+            self.loads.remove(&node);
+        }
         self.all(g, |_| true, &Event::Node { node, reach });
     }
     /// A node is no member any more.
     pub fn left(&mut self, node: NodeId) {
         self.reach.remove(&node);
         self.lives.remove(&node);
+        self.loads.remove(&node);
     }
     /// There is a new link with a node in this life: what was not answered is sent again.
     pub fn opened(&mut self, g: &mut Grants<'_>, node: NodeId, incarnation: Incarnation) {
@@ -312,7 +335,7 @@ impl Owners {
     }
     /// The owner of a new epoch asks a copy on this node to accept it.
     pub fn fence(&mut self, g: &mut Grants<'_>, by: OwnerId, fence: Fence) {
-        self.ask(g, Asked { by, fence }, g.now + EARLY);
+        self.ask(g, AskedToAccept { by, fence }, g.now + EARLY);
     }
     /// A copy on another node has answered.
     pub fn fenced(&mut self, g: &mut Grants<'_>, from: NodeId, fenced: Fenced) {
@@ -372,7 +395,7 @@ impl Owners {
     /// The answer to [`Action::Accept`]: what the copy says once the epoch is durable, or why it is not.
     pub fn accepted(&mut self, g: &mut Grants<'_>, object: ObjectId, component: ComponentId, said: Result<Fenced, NotAccepted>) {
         let Some(asked) = self.fences.answered((object, component)) else { return };
-        let Asked { by, fence } = asked;
+        let AskedToAccept { by, fence } = asked;
         let this = |key: &CopyKey| *key == (object, component);
         match said {
             Err(why) => {
@@ -413,8 +436,8 @@ impl Owners {
         }
     }
     /// Asks whether a copy may accept an epoch. `until`: how long it waits for a copy that is not known.
-    fn ask(&mut self, g: &mut Grants<'_>, asked: Asked, until: Instant) {
-        let Asked { by, fence } = asked;
+    fn ask(&mut self, g: &mut Grants<'_>, asked: AskedToAccept, until: Instant) {
+        let AskedToAccept { by, fence } = asked;
         let outdated = |record: &OwnershipRecord| by != self.me && record.epoch() >= fence.epoch;
         if self.objects.get(&fence.object).and_then(Hosted::owned).is_some_and(outdated) {
             return; // of an owner before this one
@@ -505,6 +528,7 @@ impl Owners {
         hosted.settle(g, self.me.node, object, &mut out, &mut self.actions);
         hosted.evicts = hosted.owner.evicts().then(|| hosted.evicts.unwrap_or(g.now));
         hosted.leaves = hosted.owner.drains().then(|| hosted.leaves.unwrap_or(g.now));
+        hosted.balance.serves(hosted.owner.state() == OwnerState::Serving, g.now);
         hosted.away = hosted.owner.is_away().then(|| hosted.away.unwrap_or(g.now));
         if hosted.away.is_none() && core::mem::take(&mut hosted.said_away) {
             self.actions.push_back(Action::Away { object, away: false });
@@ -526,7 +550,7 @@ impl Owners {
             Command::Fence { to, epoch, period_start, resync } => {
                 let fence = Fence { object, component: to.component, epoch, period_start, resync };
                 if to.node == self.me.node {
-                    self.ask(g, Asked { by: self.me, fence }, NEVER);
+                    self.ask(g, AskedToAccept { by: self.me, fence }, NEVER);
                 } else {
                     self.actions.push_back(Action::Fence { to: to.node, fence });
                 }

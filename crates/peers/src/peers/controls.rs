@@ -180,6 +180,7 @@ impl ControlLinks {
                 self.report([ControlEvent::Released(node, release.object, release.next)]);
             }
             Control::BadBlock(bad) => self.report([ControlEvent::BadBlock(node, bad)]),
+            Control::Load(load) => self.report([ControlEvent::Load(node, load)]),
             Control::CopyFails(fails) => self.report([ControlEvent::CopyFails(node, fails)]),
             Control::Fence(fence) => {
                 let by = OwnerId { node, incarnation: *incarnation };

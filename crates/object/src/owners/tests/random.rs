@@ -1,6 +1,7 @@
 //! Whatever happens, from seeds; and faults that are noticed.
 
 use super::world::*;
+use crate::owners::Balancing;
 
 fn chance(world: &mut World) {
     let count = world.nodes.len() as u64;
@@ -24,6 +25,7 @@ fn chance(world: &mut World) {
         10 => world.prefers(k, node(o)),
         11 if world.nodes[n].up => world.with(n, |owners, g| owners.take_over(g, object(k))),
         12 => world.touch(k),
+        14 => drop(world.hosts.insert(object(k), [(o, 400)].into())),
         13 => world.drain_takes = world.rng.below(2) * 4000,
         _ => {}
     }
@@ -36,6 +38,9 @@ fn seeds(seeds: core::ops::Range<u64>) {
         let owners: Vec<usize> = (0..6).map(|k| k % rates.len()).collect();
         let mut world = World::new(seed, &rates, &owners);
         (world.lost, world.late) = (12, 60);
+        if seed % 3 == 0 {
+            (0..rates.len()).for_each(|n| world.nodes[n].owners.balances(Balancing::Hurried));
+        }
         for _ in 0..3000 {
             world.step();
             chance(&mut world);
@@ -71,7 +76,7 @@ fn whatever_happens_there_is_one_owner_and_everything_comes_back() {
 #[cfg(feature = "hooks")]
 #[test]
 fn seeded_faults_of_the_host_are_noticed() {
-    use super::{host, many};
+    use super::{balance, host, many};
     use base::hooks::{SeededFault, notices};
     notices(SeededFault::KeptWithoutCopy, many::an_owner_without_a_copy_gives_its_object_away);
     notices(SeededFault::FencedBeforeOwned, many::the_objects_of_a_node_that_dies_are_taken_over_in_few_transactions);
@@ -84,5 +89,7 @@ fn seeded_faults_of_the_host_are_noticed() {
     notices(SeededFault::RemovedObjectKept, many::nothing_is_kept_of_objects_that_are_deleted);
     notices(SeededFault::NeverLetsGo, many::a_node_without_directory_and_links_is_taken_over_from);
     notices(SeededFault::AwayUnsaid, many::a_node_without_directory_and_links_is_taken_over_from);
+    notices(SeededFault::HostsForgotten, balance::an_object_whose_hosts_are_here_does_not_go_for_the_load);
+    notices(SeededFault::SpreadTooFar, balance::objects_spread_over_the_nodes_and_then_stay);
     notices(SeededFault::FencedByAnyone, host::only_the_node_of_a_copy_answers_for_it);
 }

@@ -3,12 +3,12 @@
 
 use crate::grant::{Counter, GrantCell, Granter};
 use crate::owner::{BlockRange, Command, CopyRef, Event, Fenced, LaneDoubt, Listed, ListedChunk, OwnerState, Progress, Revision};
-use crate::owners::{Action, CHANGES_MAX, Change, ChangeOutcome, Found, Grants, NotAccepted, Owners, READS_MAX};
+use crate::owners::{Action, Asked, CHANGES_MAX, Change, ChangeOutcome, Found, Grants, NotAccepted, Owners, READS_MAX};
 use base::{
     BlockNo, ComponentId, CopyRecord, CopyState, Epoch, Incarnation, Instant, Lane, NodeId, Nonce, ObjectId, OwnerId, Ownership,
     OwnershipRecord, Seq,
 };
-use format::peer::{BadBlock, CopyFails, Fence, Grant, Heartbeat, Release};
+use format::peer::{BadBlock, CopyFails, Fence, Grant, Heartbeat, Load, Release};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -54,6 +54,7 @@ enum Msg {
     Release(Release),
     Bad(BadBlock),
     CopyFails(CopyFails),
+    Load(Load),
     Fence(OwnerId, Fence),
     Fenced(Fenced),
 }
@@ -65,10 +66,11 @@ enum Later {
     Record(ObjectId, Found),
     Read(u64, Option<Vec<(ObjectId, Found)>>),
     Changed(u64, ChangeOutcome),
+    Counted,
 }
 
 /// What the directory was asked: it decides then.
-struct Asked {
+struct AskedDirectory {
     at: u64,
     n: usize,
     life: Incarnation,
@@ -121,7 +123,7 @@ pub struct World {
     /// Whose each term was, as the directory says.
     terms: BTreeMap<(ObjectId, Epoch), OwnerId>,
     serves: BTreeMap<ObjectId, Epoch>,
-    asked: Vec<Asked>,
+    asked: Vec<AskedDirectory>,
     /// Transactions that were made, and how many records they changed.
     pub transactions: Vec<(u64, usize)>,
     pub reads: usize,
@@ -132,6 +134,10 @@ pub struct World {
     pub late: u64,
     /// How many ms longer than usual it takes until an object has drained.
     pub drain_takes: u64,
+    /// What hosts ask of an object in a second, by node. Those of nodes that it does not name use paths to the owner.
+    pub hosts: BTreeMap<ObjectId, BTreeMap<usize, u64>>,
+    /// What went to another node of itself: when, which and where.
+    pub went: Vec<(u64, ObjectId, usize)>,
 }
 
 impl World {
@@ -158,6 +164,8 @@ impl World {
             lost: 0,
             late: 0,
             drain_takes: 0,
+            hosts: BTreeMap::new(),
+            went: vec![],
         };
         for (k, owner) in owners.iter().enumerate() {
             world.create(k, *owner);
@@ -279,12 +287,12 @@ impl World {
             self.later(n, after, answer);
         }
         if self.nodes[n].reaches_directory && !(lost && self.rng.one_in(2)) {
-            self.asked.push(Asked { at: self.now + late * MS, n, life: self.nodes[n].life, request, what, lost });
+            self.asked.push(AskedDirectory { at: self.now + late * MS, n, life: self.nodes[n].life, request, what, lost });
         }
     }
     fn decide(&mut self) {
         let now = self.now;
-        for Asked { n, life, request, what, lost, .. } in self.asked.extract_if(.., |asked| asked.at <= now).collect::<Vec<_>>() {
+        for AskedDirectory { n, life, request, what, lost, .. } in self.asked.extract_if(.., |asked| asked.at <= now).collect::<Vec<_>>() {
             let answer = match what {
                 Err(objects) => {
                     self.reads += 1;
@@ -393,6 +401,7 @@ impl World {
                             self.with(n, |owners, g| owners.outranked(g, object, epoch));
                         }
                     }
+                    Msg::Load(load) => self.with(n, |owners, _| owners.loaded(id, load)),
                     Msg::CopyFails(fails) => self.with(n, |owners, g| owners.copy_fails(g, id, fails)),
                     Msg::Bad(bad) => self.with(n, |owners, _| owners.bad_block(id, bad)),
                     Msg::Release(release) => {
@@ -429,6 +438,9 @@ impl World {
                     self.send(n, number(to), Msg::Fence(by, fence));
                 }
                 Action::Fenced { to, fenced } => self.send(n, number(to), Msg::Fenced(fenced)),
+                Action::Load { to, load } => self.send(n, number(to), Msg::Load(load)),
+                Action::Count => self.later(n, 3, Later::Counted),
+                Action::Goes { object, to, .. } => self.went.push((self.now, object, number(to))),
                 Action::CopyFails { to, fails } => self.send(n, number(to), Msg::CopyFails(fails)),
                 Action::BadBlock { to, bad } => self.send(n, number(to), Msg::Bad(bad)),
                 Action::Release { to, release } => {
@@ -518,7 +530,19 @@ impl World {
             Later::Record(object, None) => self.with(n, |owners, g| owners.removed(g, object)),
             Later::Read(request, records) => self.with(n, |owners, g| owners.read(g, request, records)),
             Later::Changed(request, outcome) => self.with(n, |owners, g| owners.changed(g, request, outcome)),
+            Later::Counted => self.counted(n),
         }
+    }
+    /// What the cores of a node have counted: five seconds of what hosts ask by it, and of what they ask by others if it serves the object.
+    fn counted(&mut self, n: usize) {
+        let serves = |object: &ObjectId| self.nodes[n].planes.get(object).is_some_and(|plane| plane.serving);
+        let of = |(object, by): (&ObjectId, &BTreeMap<usize, u64>)| {
+            let here = |at: &usize| *at == n || serves(object);
+            let by: BTreeMap<NodeId, u64> = by.iter().filter(|(at, _)| here(at)).map(|(at, rate)| (node(*at), rate * 5)).collect();
+            (*object, Asked { units: by.values().sum(), by })
+        };
+        let asked = self.hosts.iter().map(of).collect();
+        self.with(n, |owners, g| owners.asked(g, &asked));
     }
     fn accepted(&mut self, n: usize, by: OwnerId, fence: Fence) {
         let Fence { object, component, epoch, resync, .. } = fence;

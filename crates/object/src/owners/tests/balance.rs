@@ -1,0 +1,103 @@
+//! Objects go where their hosts are, and to nodes that have less to do; and no further.
+
+use super::world::*;
+use std::collections::BTreeMap;
+
+/// A world whose objects have been served for so long that they may go.
+fn settled(seed: u64, nodes: usize, owners: &[usize]) -> World {
+    let mut world = World::new(seed, &vec![1000; nodes], owners);
+    world.until(4000, "served", World::all_served);
+    world
+}
+fn owners(world: &World) -> Vec<usize> {
+    (0..world.records.len()).map(|k| world.serves(k).unwrap()).collect()
+}
+fn counts(world: &World) -> Vec<usize> {
+    let owners = owners(world);
+    (0..world.nodes.len()).map(|n| owners.iter().filter(|owner| **owner == n).count()).collect()
+}
+
+#[test]
+fn an_object_follows_its_hosts_and_stays_with_them() {
+    let mut world = settled(1, 3, &[0, 0]);
+    world.prefers(1, node(0));
+    world.hosts.insert(object(0), BTreeMap::from([(2, 200), (0, 20)]));
+    world.hosts.insert(object(1), BTreeMap::from([(2, 200)]));
+    world.plays(55_000);
+    assert_eq!(owners(&world), [0, 0], "not before it has been here for a minute");
+    let took = world.until(30_000, "it follows", |world| world.serves(0) == Some(2));
+    assert!(took < 15_000, "{took} ms");
+    world.plays(180_000);
+    assert_eq!(owners(&world), [2, 0], "one has a preferred owner");
+    assert_eq!(world.went.len(), 1, "{:?}", world.went);
+}
+
+#[test]
+fn hosts_on_all_nodes_alike_and_hosts_that_ask_little_move_nothing() {
+    let mut world = settled(2, 3, &[0, 1, 2]);
+    world.hosts.insert(object(0), (0..3).map(|n| (n, 300)).collect());
+    world.hosts.insert(object(1), BTreeMap::from([(2, 5)]));
+    world.hosts.insert(object(2), BTreeMap::from([(2, 300)]));
+    world.plays(200_000);
+    assert_eq!(owners(&world), [0, 1, 2]);
+    assert!(world.went.is_empty(), "{:?}", world.went);
+}
+
+#[test]
+pub fn objects_spread_over_the_nodes_and_then_stay() {
+    let mut world = settled(3, 3, &[0; 12]);
+    world.plays(150_000);
+    let after = counts(&world);
+    assert!(after.iter().all(|n| (3..=5).contains(n)), "{after:?}");
+    let went = world.went.len();
+    world.plays(300_000);
+    assert_eq!(world.went.len(), went, "to and fro: {:?}", world.went);
+}
+
+#[test]
+fn what_is_asked_counts_as_load() {
+    let mut world = settled(4, 2, &[0, 0, 1, 1, 1, 1]);
+    // The hosts follow the owner: what they ask comes by whoever owns the object.
+    let rates = [8_000, 7_000, 10, 10, 10, 10];
+    let follow = |world: &mut World| {
+        for (k, rate) in rates.iter().enumerate() {
+            let owner = world.serves(k).unwrap_or(0);
+            world.hosts.insert(object(k), BTreeMap::from([(owner, *rate)]));
+        }
+    };
+    for _ in 0..200 {
+        follow(&mut world);
+        world.plays(1000);
+    }
+    let owners = owners(&world);
+    assert_ne!(owners[0], owners[1], "two that are asked much: {owners:?}");
+    assert_eq!(world.went.len(), 1, "{:?}", world.went);
+}
+
+#[test]
+pub fn an_object_whose_hosts_are_here_does_not_go_for_the_load() {
+    let mut world = settled(5, 2, &[1, 1, 0]);
+    for (k, rate) in [(0, 5_000), (1, 3_000)] {
+        world.hosts.insert(object(k), BTreeMap::from([(0, rate)]));
+    }
+    world.plays(90_000);
+    assert_eq!(owners(&world)[..2], [0, 0], "their hosts have no other path");
+    world.plays(400_000);
+    let now = owners(&world);
+    assert_eq!(now[..2], [0, 0], "{now:?}: {:?}", world.went);
+    assert_eq!(now[2], 1, "the one without hosts makes room");
+    assert_eq!(world.went.len(), 3, "each once: {:?}", world.went);
+}
+
+#[test]
+fn an_object_goes_to_no_node_that_is_away_or_out_of_sync() {
+    let mut world = settled(6, 3, &[0, 0, 0, 0, 0, 0]);
+    world.stops(2);
+    world.plays(150_000);
+    let after = counts(&world);
+    assert_eq!(after, [3, 3, 0]);
+    world.restarts(2);
+    world.until(60_000, "all whole", World::all_whole);
+    world.plays(200_000);
+    assert_eq!(counts(&world), [2, 2, 2]);
+}
