@@ -45,7 +45,7 @@ fn hosts_on_all_nodes_alike_and_hosts_that_ask_little_move_nothing() {
 
 #[test]
 pub fn objects_spread_over_the_nodes_and_then_stay() {
-    let mut world = settled(3, 3, &[0; 12]);
+    let mut world = settled(3, 3, &[0; 13]);
     world.plays(150_000);
     let after = counts(&world);
     assert!(after.iter().all(|n| (3..=5).contains(n)), "{after:?}");
