@@ -119,7 +119,7 @@ fn desired(group: GroupId, no: ComponentNo) -> Desired {
         manage_namespaces: false,
     };
     let exports = nvmf::Desired { subsystems: vec![subsystem], ..nvmf::Desired::default() };
-    Desired { generation: 1, volumes: vec![volume], held: Vec::new(), objects: Vec::new(), exports }
+    Desired { generation: 1, volumes: vec![volume], held: Vec::new(), objects: Vec::new(), exports, ..Desired::default() }
 }
 
 #[test]

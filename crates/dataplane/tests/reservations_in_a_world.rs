@@ -171,6 +171,7 @@ impl Lab {
             volumes: vec![volume],
             held: Vec::new(),
             objects: Vec::new(),
+            balancing: Balancing::default(),
             exports: nvmf::Desired { subsystems: vec![subsystem], ..nvmf::Desired::default() },
         };
         let desired = self.desired.clone();

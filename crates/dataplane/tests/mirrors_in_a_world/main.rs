@@ -256,7 +256,7 @@ impl Lab {
         let plain = VolumeDesired::plain(volume(1), "v".into(), PIECES * PIECE_BYTES, layout);
         let volumes = vec![VolumeDesired { owner: (n > 0).then(|| node(0)), ..plain }];
         let held = (n > 0 && self.copies.contains(&n)).then(|| HeldDesired { component: self.at(n), owner: node(0), epoch: Epoch(1) });
-        Desired { generation: 1, volumes, held: held.into_iter().collect(), objects: vec![], exports: ((), peers) }
+        Desired { generation: 1, volumes, held: held.into_iter().collect(), objects: vec![], exports: ((), peers), ..Desired::default() }
     }
     fn door(&self, n: usize) -> CommandSender {
         self.nodes[n].commands.borrow().clone().expect("its core 0 was started")

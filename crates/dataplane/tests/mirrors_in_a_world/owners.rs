@@ -42,6 +42,9 @@ struct Cluster {
     resync: base::ResyncPace,
     /// Requests that failed.
     errors: usize,
+    balancing: Balancing,
+    /// The node that hosts come by; `None`: any.
+    hosts_at: Option<usize>,
 }
 
 impl Cluster {
@@ -74,6 +77,8 @@ impl Cluster {
             slow_copies_leave,
             resync,
             errors: 0,
+            balancing: Balancing::Usual,
+            hosts_at: None,
         };
         for n in 0..nodes {
             all.serve(n);
@@ -140,7 +145,8 @@ impl Cluster {
             resync: self.resync,
         };
         let objects = (!self.alone && (has || owner == n)).then_some(record).into_iter().collect();
-        Desired { generation: self.revision, volumes, held: held.into_iter().collect(), objects, exports: ((), peers) }
+        let (held, balancing) = (held.into_iter().collect(), self.balancing);
+        Desired { generation: self.revision, volumes, held, objects, balancing, exports: ((), peers) }
     }
 
     // ---- the directory ----------------------------------------------------------------------------------------------
@@ -246,7 +252,7 @@ impl Cluster {
 
     fn submit_one(&mut self) {
         let up: Vec<usize> = (0..self.lab.nodes.len()).filter(|n| self.is_up(*n)).collect();
-        let n = up[self.lab.rng.below(up.len() as u64) as usize];
+        let n = self.hosts_at.unwrap_or(up[self.lab.rng.below(up.len() as u64) as usize]);
         self.lab.submit_random_to(n);
         self.asked.insert(self.lab.next, n);
     }
@@ -331,6 +337,28 @@ fn the_owner_takes_its_object_over_and_serves_it_to_hosts_of_all_nodes() {
         all.settle();
         all.check();
     }
+}
+
+#[test]
+fn the_object_goes_to_the_node_that_its_hosts_come_by_if_that_has_a_copy() {
+    let mut all = Cluster::new(68, &[2, 1, 2], &[0, 1], LinkSecurity::Plain);
+    all.balancing = Balancing::Hurried;
+    all.layout_changes();
+    all.play(300);
+    assert_eq!(all.owner(), 0);
+    for (hosts_at, seconds, owner) in [(1, 5, 1), (2, 5, 1), (0, 5, 0)] {
+        all.hosts_at = Some(hosts_at);
+        let (until, mut longest) = (all.lab.world.now() + Duration::from_secs(seconds), 0);
+        while all.lab.world.now() < until {
+            longest = longest.max(all.play(20));
+            all.lab.world.run_for(Duration::from_millis(20));
+        }
+        assert_eq!(all.owner(), owner, "hosts come by node {hosts_at}");
+        assert!(longest < 100, "{longest} ms");
+    }
+    assert_eq!(all.changes, 3, "it was handed over twice");
+    all.settle();
+    all.check();
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::records::{self, cluster_id, name_of};
 use base::{ComponentId, Duration, GroupId, ObjectId};
 use cluster::record::{DeviceRecord, GroupRecord, LinksRecord, ObjectRecord, VolumeRecord};
 use dataplane::{
-    ChangeOutcome, CommandSender, Completion, CoreSeed, DataPlaneError, DataPlaneEvent, Desired, Device, DirectoryAsk, Found,
+    Balancing, ChangeOutcome, CommandSender, Completion, CoreSeed, DataPlaneError, DataPlaneEvent, Desired, Device, DirectoryAsk, Found,
     RecordRevision, component_spec, core_seeds, format_spec, served,
 };
 use directory::{ModelledNode, NodeDevices, Revision, Transaction};
@@ -199,6 +199,7 @@ impl Node {
             volumes: served.volumes,
             held: served.held,
             objects: served.objects,
+            balancing: Balancing::Off,
             exports: (((), self.exports.clone()), nodes),
         })
     }

@@ -16,7 +16,8 @@ use crate::records::{self, cluster_id};
 use base::{ByteSize, ComponentId, GroupId, ObjectId, VolumeId};
 use cluster::record::{DeviceRecord, GroupRecord, ObjectRecord, VolumeRecord};
 use dataplane::{
-    DataPlaneError, DataPlaneHandle, Desired, Device, NodeConfig, OpenError, OpenOptions, Settings, component_spec, format_spec, served,
+    Balancing, DataPlaneError, DataPlaneHandle, Desired, Device, NodeConfig, OpenError, OpenOptions, Settings, component_spec, format_spec,
+    served,
 };
 use directory::{ModelledNode, NodeDevices, Transaction};
 use frontend::Of;
@@ -257,7 +258,8 @@ impl Site {
         let volumes = served(&control.records(), control.observed()).volumes;
         let fixtures = (0..cuts.len()).map(|at| Disks::new(addrs, at, sizes.volumes)).collect();
         let exports = exports::exports(&made);
-        node.apply(Desired { generation: 1, volumes, held: Vec::new(), objects: Vec::new(), exports }).map_err(failed)?;
+        node.apply(Desired { generation: 1, volumes, held: Vec::new(), objects: Vec::new(), balancing: Balancing::Off, exports })
+            .map_err(failed)?;
         Ok(Site { node, fixtures, before: None })
     }
 
