@@ -25,7 +25,8 @@ fn what_front_ends_go_by_is_what_is_desired() {
         with(1, &|v| (v.write_protect, v.reservation) = (WriteProtect::Permanent, Some(Arc::new(state.clone())))),
         with(2, &|v| (v.write_protect, v.formatting) = (WriteProtect::UntilRestart, true)),
     ];
-    let desired = Desired { generation: 77, volumes: all.to_vec(), held: Vec::new(), objects: Vec::new(), exports: () };
+    let desired =
+        Desired { generation: 77, volumes: all.to_vec(), held: Vec::new(), objects: Vec::new(), exports: (), ..Desired::default() };
     // Places in another order than the list, with one of a volume that is gone.
     let place = |id: VolumeId| VolumeRef(u32::from(id.as_bytes()[0]));
     let mut of: BTreeMap<VolumeId, VolumeRef> = all.iter().map(|v| (v.id, place(v.id))).collect();

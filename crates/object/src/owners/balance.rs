@@ -88,7 +88,7 @@ impl Balance {
             self.hosts_here = Some(now);
         }
     }
-    /// The node that hosts come by, when they have for long enough.
+    /// The node that hosts come by, once they have done so long enough.
     fn comes_by(&self, how: Balancing, now: Instant) -> Option<NodeId> {
         self.by.filter(|(_, since)| now.since(*since) >= how.time(FOLLOWS)).map(|(node, _)| node)
     }

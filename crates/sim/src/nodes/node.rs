@@ -169,7 +169,7 @@ impl NodeControl {
             lag_ns: plan.nodes[number].lag_ns,
             clock_permille: plan.nodes[number].clock_permille,
             // By the seed, so that nothing else of its plan depends on it.
-            balancing: if plan.base.seed.is_multiple_of(2) { Balancing::Hurried } else { Balancing::Usual },
+            balancing: if plan.base.seed.is_multiple_of(4) { Balancing::Hurried } else { Balancing::Usual },
             inventory: super::copies::inventory(plan),
             live: RefCell::default(),
         };
