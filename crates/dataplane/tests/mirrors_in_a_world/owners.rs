@@ -346,7 +346,7 @@ fn the_object_goes_to_the_node_that_its_hosts_come_by_if_that_has_a_copy() {
     all.layout_changes();
     all.play(300);
     assert_eq!(all.owner(), 0);
-    for (hosts_at, seconds, owner) in [(1, 5, 1), (2, 5, 1), (0, 5, 0)] {
+    for (hosts_at, seconds, owner) in [(1, 7, 1), (2, 4, 1), (0, 5, 0)] {
         all.hosts_at = Some(hosts_at);
         let (until, mut longest) = (all.lab.world.now() + Duration::from_secs(seconds), 0);
         while all.lab.world.now() < until {
@@ -437,7 +437,7 @@ fn a_copy_that_is_much_slower_is_reported_and_leaves_only_where_the_policy_says_
             all.lab.must(owner, |c| c.stats()).slow_copies
         };
         assert_eq!((slow(&mut all), all.owner()), (vec![], 0), "all are as fast");
-        all.lab.set_speed(1, 400);
+        all.lab.set_speed(1, 200);
         let is_over = |all: &mut Cluster| if leaves { all.state(1) == CopyState::Absent } else { slow(all) == [component(1)] };
         let until = all.lab.world.now() + Duration::from_secs(60);
         while !is_over(&mut all) {

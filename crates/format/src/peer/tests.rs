@@ -164,7 +164,7 @@ fn a_header_bounds_what_follows() {
     assert_eq!(changed(40, 512), Err(PeerError::Length), "data with a tick");
     assert_eq!(changed(52, 1), Err(PeerError::Reserved { at: 52 }));
     assert_eq!(changed(8, kind(4) | 1 << 16), Err(PeerError::Reserved { at: 10 }));
-    assert_eq!(changed(8, kind(45)), Err(PeerError::Kind(45)));
+    assert_eq!(changed(8, kind(46)), Err(PeerError::Kind(46)));
     let forward = |body: u32, first: u32, second: u32| {
         let mut b = vec![0; HEADER_BYTES + body as usize];
         Header::seal(MessageKind::Forward, &ENVELOPE, [first, second], body as usize, &mut b);
