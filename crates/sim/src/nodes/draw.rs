@@ -7,6 +7,7 @@ use super::plan::{NodeEvent, NodePlan, NodesPlan, Outage};
 use super::way::Through;
 use crate::plan::{OpKind, Plan, transports};
 use base::ResyncPace;
+use dataplane::Balancing;
 use directory::modelled::Faults;
 use rt::sim::{Rng, SimDeviceOptions};
 use std::time::Duration;
@@ -21,6 +22,7 @@ const TAKEOVER_NS: u64 = 2_500_000_000;
 pub(super) fn draw(seed: u64) -> NodesPlan {
     let mut plan = over_nvme(seed);
     transports(&mut Rng::new(seed ^ 0x7AA5_9047), &mut plan.base);
+    plan.balancing = if seed.is_multiple_of(4) { Balancing::Hurried } else { Balancing::Usual };
     plan
 }
 

@@ -168,8 +168,7 @@ impl NodeControl {
             rng: RefCell::new(Rng::new(plan.base.seed ^ 0x1A6 ^ (number as u64) << 32)),
             lag_ns: plan.nodes[number].lag_ns,
             clock_permille: plan.nodes[number].clock_permille,
-            // By the seed, so that nothing else of its plan depends on it.
-            balancing: if plan.base.seed.is_multiple_of(4) { Balancing::Hurried } else { Balancing::Usual },
+            balancing: plan.balancing,
             inventory: super::copies::inventory(plan),
             live: RefCell::default(),
         };

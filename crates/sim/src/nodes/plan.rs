@@ -6,6 +6,7 @@ use super::way::Through;
 use crate::faults::Class;
 use crate::plan::{ClientPlan, OpKind, Plan, VolumePlan};
 use base::ResyncPace;
+use dataplane::Balancing;
 use directory::modelled::Faults;
 use rt::sim::{NetOptions, SimDeviceOptions};
 
@@ -190,6 +191,8 @@ pub struct NodesPlan {
     pub events: Vec<(u64, NodeEvent)>,
     /// What goes wrong in the directory, until nothing disturbs any more.
     pub directory: Faults,
+    /// Whether volumes with copies go to other nodes of themselves.
+    pub balancing: Balancing,
     /// How many operations the clients begin, and in how many portions that come one after the other.
     pub ops: u64,
     /// See `ops`.
@@ -248,6 +251,7 @@ impl NodesPlan {
             client_at: vec![0, 1],
             events: vec![],
             directory: Faults::NONE,
+            balancing: Balancing::Off,
             ops: 600,
             portions: 1,
             end_ns: 5_000_000_000,
