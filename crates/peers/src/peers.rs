@@ -193,6 +193,9 @@ impl Peers {
         let before = std::mem::replace(&mut self.own, own);
         self.view = view;
         self.alone = false;
+        // Nobody may look: it is bounded by what there is.
+        let (volumes, nodes) = (&self.view.volumes.places, &self.view.desired.nodes);
+        self.came.retain(|(volume, node), _| volumes.contains_key(volume) && nodes.iter().any(|n| n.node == *node));
         if !same_security {
             self.end_all(rt);
         }
