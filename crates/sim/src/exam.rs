@@ -21,6 +21,7 @@ use crate::acts::Act;
 use crate::lab::Lab;
 use crate::node_types::NQN;
 use crate::node_types::NodeStats;
+use crate::plan::Plan;
 use crate::rights::host_id;
 use base::Duration;
 use examiner::{Examiner, ExaminerApp, plain};
@@ -105,11 +106,13 @@ pub struct Exam<'a> {
     rng: Rng,
     hosts: usize,
     next_value: u64,
+    /// What its slowest device moves in a second, in bytes.
+    slowest: u64,
 }
 
 /// Holds the examinations of a seed. All volumes are empty, and clients have nothing to do.
-pub fn hold(lab: &mut Lab, seed: u64) -> Result<(), String> {
-    let mut streams = [0x00E0_A817, 0x017A_B1E5].map(|salt| Rng::new(seed ^ salt));
+pub fn hold(lab: &mut Lab, plan: &Plan) -> Result<(), String> {
+    let mut streams = [0x00E0_A817, 0x017A_B1E5].map(|salt| Rng::new(plan.seed ^ salt));
     let wanted = streams.each_mut().map(|rng| rng.one_in(SHARE));
     if wanted == [false; 2] {
         return Ok(());
@@ -125,7 +128,8 @@ pub fn hold(lab: &mut Lab, seed: u64) -> Result<(), String> {
     // What the clients still have is nothing to them any more.
     lab.clients_leave();
     let [rng, later] = streams;
-    let mut exam = Exam { lab, examiner, host, rng, hosts: HOST_FIRST, next_value: 1 << 40 };
+    let slowest = plan.capacity.iter().chain([&plan.cache]).map(|(_, options)| options.bytes_per_s).min().expect("it has devices");
+    let mut exam = Exam { lab, examiner, host, rng, hosts: HOST_FIRST, next_value: 1 << 40, slowest };
     if wanted[0] {
         exam.hold_one(&FIRST)?;
     }

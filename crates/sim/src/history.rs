@@ -351,7 +351,7 @@ impl Run {
         self.scrub()?;
         self.drain()?;
         self.workload(Workload::close);
-        crate::exam::hold(&mut self.lab, self.plan.seed)?;
+        crate::exam::hold(&mut self.lab, &self.plan)?;
         if self.is_wrong() {
             return Ok(());
         }

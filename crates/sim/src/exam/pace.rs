@@ -9,6 +9,8 @@ const UNIT_BYTES: u64 = 32 << 10;
 const BURST: f64 = 0.1;
 /// What an answer may take beside its turn, in seconds: devices of some plans are late.
 const SLACK: f64 = 0.3;
+/// Most commands in a second that a limit lets through.
+const COMMANDS_MAX: u64 = 45;
 /// Commands in flight.
 const DEPTH: usize = 6;
 
@@ -25,6 +27,8 @@ impl Exam<'_> {
         let most = (of.ns.blocks - 1).min((128 << 10) / lba);
         let len = [lba, (UNIT_BYTES / lba).clamp(1, most) * lba, (UNIT_BYTES / lba + 1).min(most) * lba, most * lba];
         let len = len[self.rng.below(4) as usize];
+        // A limit is what holds back here, and not a device.
+        let len = if len * COMMANDS_MAX * 2 > self.slowest { lba } else { len };
         self.good(port.io[0], &of, Io::Write { offset: 0, data: vec![7; len as usize], fua: false })?;
         let by_bytes = self.rng.one_in(2);
         // What a command counts, and a rate at which some 20 of them pass a second.
