@@ -20,6 +20,7 @@ mod handle;
 mod message;
 mod ownership;
 mod records;
+mod requests;
 mod resolve;
 mod stats;
 mod worker;

@@ -3,7 +3,8 @@
 use crate::{
     copies::{CopiesSay, OfCopies},
     error::DataPlaneError,
-    ownership::{CopyOrder, VolumeRequests},
+    ownership::CopyOrder,
+    requests::VolumeRequests,
     stats::CoreSnapshot,
 };
 use auth::WorkDone;

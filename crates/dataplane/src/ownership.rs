@@ -18,17 +18,17 @@ use crate::{
     controller::{CoreController, done},
     copies::{CopyRefused, FenceCopy, ListForResync, Wrong},
     core_state::Core,
-    desired::{Desired, ObjectDesired, VolumeDesired},
+    desired::{Desired, ObjectDesired},
     event::{DataPlaneEvent, DirectoryAsk, EventSender},
-    message::{Answer, Call, CoreMsg},
+    message::{Call, CoreMsg},
+    requests::{RequestCounts, VolumeRequests},
 };
-use base::{BlockNo, ComponentId, Duration, Epoch, Instant, NodeId, Nonce, ObjectId, OwnerId, VolumeId};
+use base::{BlockNo, ComponentId, Duration, Epoch, Instant, NodeId, Nonce, ObjectId, OwnerId};
 use format::peer::{BadBlock, Fence};
 use frontend::FrontEnd;
 use object::grant::GrantCell;
-use object::limit::NORMAL_BYTES;
 use object::owner::{Command, Event, Fenced, Listed, Revision};
-use object::owners::{Action, Asked, ChangeOutcome, ControlDoor, ControlEvent, Found, NotAccepted, Owners, Why};
+use object::owners::{Action, ChangeOutcome, ControlDoor, ControlEvent, Found, NotAccepted, Owners, Why};
 use object::{ComponentAt, VolumeRef};
 use rt::sync::oneshot;
 use rt::{Queue, Rt, TimerId};
@@ -48,17 +48,6 @@ pub(crate) enum CopyOrder {
     Cell(Option<Arc<GrantCell>>),
     /// What the owner's machine wants.
     Command(Command),
-}
-
-/// What a core has counted of a volume.
-#[derive(Debug)]
-pub(crate) struct VolumeRequests {
-    volume: VolumeId,
-    /// Requests so far, those of other nodes among them.
-    requests: u64,
-    bytes: u64,
-    /// Those of other nodes since they were counted last.
-    by: Vec<(NodeId, u64)>,
 }
 
 /// What has happened, as it comes.
@@ -85,8 +74,7 @@ pub(crate) struct Ownership {
     owners: Owners,
     volumes: BTreeMap<ObjectId, VolumeRef>,
     objects: BTreeMap<VolumeRef, ObjectId>,
-    /// Of each volume its object, and what had been asked of it when that was counted last: requests and bytes.
-    requests: BTreeMap<VolumeId, (ObjectId, [u64; 2])>,
+    requests: RequestCounts,
     /// Whose records were given.
     known: BTreeSet<ObjectId>,
     /// Copies of this node that the granter knows.
@@ -113,7 +101,7 @@ impl Ownership {
             owners: Owners::new(me, rt.cores() as u16, Nonce(nonce)),
             volumes: BTreeMap::new(),
             objects: BTreeMap::new(),
-            requests: BTreeMap::new(),
+            requests: RequestCounts::default(),
             known: BTreeSet::new(),
             copies: BTreeMap::new(),
             happened: VecDeque::new(),
@@ -204,30 +192,10 @@ impl Ownership {
             Happened::Bad(bad) => self.owners.bad_block(self.me.node, bad),
             Happened::Listed(object, listed) => self.owners.plane(&mut g, object, 0, Event::Listed(listed)),
             Happened::Requests(counted) => {
-                let asked = self.asked(counted);
-                self.owners.asked(&mut g, &asked);
+                let requests = self.requests.since_last(self.me.node, counted);
+                self.owners.counted(&mut g, &requests);
             }
         }
-    }
-    /// What was asked of each object since it was counted last.
-    fn asked(&mut self, counted: Vec<VolumeRequests>) -> BTreeMap<ObjectId, Asked> {
-        let mut all: BTreeMap<VolumeId, ([u64; 2], BTreeMap<NodeId, u64>)> = BTreeMap::new();
-        for VolumeRequests { volume, requests, bytes, by } in counted {
-            let (sums, nodes) = all.entry(volume).or_default();
-            *sums = [sums[0] + requests, sums[1] + bytes];
-            by.into_iter().for_each(|(node, n)| *nodes.entry(node).or_default() += n);
-        }
-        let mut asked = BTreeMap::new();
-        for (volume, (sums, mut by)) in all {
-            let Some((object, before)) = self.requests.get_mut(&volume) else { continue };
-            let [before_requests, before_bytes] = std::mem::replace(before, sums);
-            let requests = sums[0].saturating_sub(before_requests);
-            let forwarded: u64 = by.values().sum();
-            by.insert(self.me.node, requests.saturating_sub(forwarded));
-            let units = requests.max(forwarded) + sums[1].saturating_sub(before_bytes) / NORMAL_BYTES;
-            asked.insert(*object, Asked { units, by });
-        }
-        asked
     }
     fn hears(&mut self, links: &mut dyn ControlDoor, now: Instant, event: ControlEvent) {
         let mut g = links.grants(now);
@@ -391,17 +359,6 @@ pub(crate) fn poll<F: FrontEnd>(rt: &Rt, core: &mut Core<F>, events: &EventSende
 }
 
 impl<F: FrontEnd> Core<F> {
-    /// What was asked of volumes so far, and by which other nodes since the last time.
-    pub(crate) fn requests(&mut self) -> Vec<VolumeRequests> {
-        let mut forwarded: BTreeMap<VolumeId, Vec<(NodeId, u64)>> = BTreeMap::new();
-        for ((volume, node), n) in self.front.take_forwarded() {
-            forwarded.entry(volume).or_default().push((node, n));
-        }
-        let touched = self.router.requests().filter(|(_, requests, _)| *requests > 0);
-        touched
-            .map(|(volume, requests, bytes)| VolumeRequests { volume, requests, bytes, by: forwarded.remove(&volume).unwrap_or_default() })
-            .collect()
-    }
     /// Something has happened that the host of owners is to know, if there is one.
     pub(crate) fn happens(&mut self, rt: &Rt, what: Happened) {
         if let Some(own) = &mut self.ownership {
@@ -453,9 +410,7 @@ impl<F: FrontEnd> CoreController<F> {
         let places = desired.volumes.iter().filter_map(|v| Some((v.object.object, *ledger.lanes.get(&v.object.object)?)));
         own.volumes = places.collect();
         own.objects = own.volumes.iter().map(|(object, volume)| (*volume, *object)).collect();
-        let mut before = std::mem::take(&mut own.requests);
-        let asked = |v: &VolumeDesired| (v.id, (v.object.object, before.remove(&v.id).map_or([0; 2], |(_, sums)| sums)));
-        own.requests = desired.volumes.iter().map(asked).collect();
+        own.requests.serves(desired.volumes.iter().map(|v| (v.id, v.object.object)));
         let here = desired.objects.iter().flat_map(|o| &o.record.copies).filter(|c| c.node == me.node);
         let is_open = |c: &ComponentId| ledger.groups.values().any(|open| open.group.find(*c).is_some());
         let there = here.map(|c| c.component).filter(is_open);
@@ -480,16 +435,6 @@ impl<F: FrontEnd> CoreController<F> {
             // A core that has ended answers nothing.
             let _ = receiver.await;
         }
-    }
-    /// What all cores have counted of volumes.
-    async fn requests(&self) -> Vec<VolumeRequests> {
-        let mut all = Vec::new();
-        for core in 0..self.rt.cores() {
-            if let Answer::Requests(counted) = self.call(core, Call::Requests).await {
-                all.extend(counted);
-            }
-        }
-        all
     }
     /// What source and copy of a resync have; asked again as long as there is this resync.
     async fn listed(&self, here: NodeId, object: ObjectId, ask: ListForResync) -> Option<Listed> {

@@ -142,8 +142,8 @@ pub struct Peers {
     pauses: Pauses,
     draining: bool,
     stats: PeersStats,
-    /// Requests of other nodes that were served since somebody has looked.
-    came: BTreeMap<(VolumeId, NodeId), u64>,
+    /// How many requests of other nodes were served since somebody has looked.
+    served_for: BTreeMap<(VolumeId, NodeId), u64>,
 }
 
 impl Peers {
@@ -182,7 +182,7 @@ impl Peers {
             pauses: Pauses::default(),
             draining: false,
             stats: PeersStats::default(),
-            came: BTreeMap::new(),
+            served_for: BTreeMap::new(),
         }
     }
 
@@ -195,7 +195,7 @@ impl Peers {
         self.alone = false;
         // Nobody may look: it is bounded by what there is.
         let (volumes, nodes) = (&self.view.volumes.places, &self.view.desired.nodes);
-        self.came.retain(|(volume, node), _| volumes.contains_key(volume) && nodes.iter().any(|n| n.node == *node));
+        self.served_for.retain(|(volume, node), _| volumes.contains_key(volume) && nodes.iter().any(|n| n.node == *node));
         if !same_security {
             self.end_all(rt);
         }
@@ -448,7 +448,7 @@ impl Peers {
 
     /// See [`FrontEnd::take_forwarded`](frontend::FrontEnd::take_forwarded).
     pub(crate) fn take_forwarded(&mut self) -> BTreeMap<(VolumeId, NodeId), u64> {
-        core::mem::take(&mut self.came)
+        core::mem::take(&mut self.served_for)
     }
 
     // ---- requests of other nodes ------------------------------------------------------------------------------------
@@ -482,7 +482,7 @@ impl Peers {
             return self.msgs.extend(others.map(|core| (core, PeersMsg::Settle(self.core, no, settling))));
         }
         self.stats.served += 1;
-        *self.came.entry((volume, node)).or_default() += 1;
+        *self.served_for.entry((volume, node)).or_default() += 1;
         if let Some(own) = self.own {
             Witness::of([node, own.node], volume, stamp, &op).begins();
         }

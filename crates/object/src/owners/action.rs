@@ -114,7 +114,7 @@ pub enum Action {
         /// What this node has to do.
         load: Load,
     },
-    /// All cores are to say what hosts have asked since the last time: [`Owners::asked`](super::Owners::asked).
+    /// All cores are to say what hosts have asked since the last time: [`Owners::counted`](super::Owners::counted).
     Count,
     /// An object goes to another node of itself. For the log.
     Goes {

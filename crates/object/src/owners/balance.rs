@@ -1,14 +1,14 @@
 //! Objects that go to another node of themselves: to the one by which their hosts come, or to one that has less to do.
 //!
 //! ```text
-//!  Count ──► all cores ──► Asked: of each object the requests, by the nodes that they came by ──► at the owner: goes ──► HandOver
+//!  Count ──► all cores ──► Requests of each object, by the nodes that they came by ──► at the owner: goes ──► HandOver
 //!  Load ◄──► other nodes: what each has to do
 //! ```
 //!
 //! Hosts with paths to several nodes follow the owner, so whoever comes by another node has no other way, or does not look: the object goes there.
 //! A node that hosts came by stays the owner then, whatever there is to do: elsewhere its hosts would cost more.
 //!
-//! Owns: [`Balance`], [`Asked`].
+//! Owns: [`Balance`], [`Requests`].
 //! Invariants: an object with a preferred owner does not go of itself; one that has come here stays for [`STAYS`]; one that goes for the load leaves
 //! both nodes nearer to each other than they were, so none goes to and fro.
 //! Never: hands an object over itself, or to a node that has no copy in sync.
@@ -39,7 +39,7 @@ impl Balancing {
 
 /// What hosts have asked of an object since it was counted last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct Requests {
     /// What counts as load: requests, and one more for each 32 KiB.
     pub units: u64,
     /// Requests, by the nodes that they came by.
@@ -77,7 +77,7 @@ impl Balance {
             *self = Self { serves: serves.then_some(now), rate: self.rate, hosts_here: self.hosts_here, ..Self::default() };
         }
     }
-    fn counts(&mut self, me: NodeId, asked: &Asked, how: Balancing, now: Instant) {
+    fn counts(&mut self, me: NodeId, asked: &Requests, how: Balancing, now: Instant) {
         self.goes = None;
         let count_ms = how.time(COUNT).as_millis() as u64;
         self.rate = (self.rate * 3 + asked.units * 1000 / count_ms) / 4;
@@ -108,8 +108,8 @@ impl Balance {
 
 impl Owners {
     /// What hosts have asked since the last [`Action::Count`]. What is not named was not asked anything.
-    pub fn asked(&mut self, g: &mut Grants<'_>, asked: &BTreeMap<ObjectId, Asked>) {
-        let (me, how, nothing) = (self.me.node, self.balancing, Asked::default());
+    pub fn counted(&mut self, g: &mut Grants<'_>, asked: &BTreeMap<ObjectId, Requests>) {
+        let (me, how, nothing) = (self.me.node, self.balancing, Requests::default());
         for (object, hosted) in &mut self.objects {
             hosted.balance.counts(me, asked.get(object).unwrap_or(&nothing), how, g.now);
         }

@@ -15,14 +15,14 @@ pub(super) const NEVER: Instant = Instant(u64::MAX);
 
 /// Who asks for what.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AskedToAccept {
+pub(super) struct Asked {
     pub by: OwnerId,
     pub fence: Fence,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    asked: AskedToAccept,
+    asked: Asked,
     /// It is asked again then.
     at: Instant,
     /// It goes then if its copy is not known.
@@ -33,16 +33,16 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Fences {
     waiting: BTreeMap<CopyKey, Waiting>,
-    accepting: BTreeMap<CopyKey, AskedToAccept>,
+    accepting: BTreeMap<CopyKey, Asked>,
 }
 
-const fn key(asked: &AskedToAccept) -> CopyKey {
+const fn key(asked: &Asked) -> CopyKey {
     (asked.fence.object, asked.fence.component)
 }
 
 impl Fences {
     /// It waits until then. `until`: it goes then if its copy is still not known.
-    pub fn waits(&mut self, asked: AskedToAccept, at: Instant, until: Instant) {
+    pub fn waits(&mut self, asked: Asked, at: Instant, until: Instant) {
         let key = key(&asked);
         let room = self.waiting.len() < WAITING_MAX;
         match self.waiting.get_mut(&key) {
@@ -64,17 +64,17 @@ impl Fences {
         self.waiting.iter().filter(|(_, waiting)| waiting.at <= now).map(|(key, _)| *key).collect()
     }
     /// Takes one that waits, and until when it is kept without a copy.
-    pub fn take(&mut self, key: CopyKey) -> Option<(AskedToAccept, Instant)> {
+    pub fn take(&mut self, key: CopyKey) -> Option<(Asked, Instant)> {
         self.waiting.remove(&key).map(|waiting| (waiting.asked, waiting.until))
     }
-    pub fn accepts(&mut self, asked: AskedToAccept) {
+    pub fn accepts(&mut self, asked: Asked) {
         self.accepting.insert(key(&asked), asked);
     }
-    pub fn is_accepting(&self, asked: &AskedToAccept) -> bool {
+    pub fn is_accepting(&self, asked: &Asked) -> bool {
         self.accepting.contains_key(&key(asked))
     }
     /// A copy has answered.
-    pub fn answered(&mut self, key: CopyKey) -> Option<AskedToAccept> {
+    pub fn answered(&mut self, key: CopyKey) -> Option<Asked> {
         self.accepting.remove(&key)
     }
     /// The object is gone. What is being made durable is answered.

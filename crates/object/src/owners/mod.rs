@@ -30,7 +30,7 @@ mod queue;
 mod tests;
 
 pub use action::{Action, Change, ChangeOutcome, Found, Grants, NotAccepted};
-pub use balance::{Asked, Balancing, Why};
+pub use balance::{Balancing, Requests, Why};
 pub use door::{ControlDoor, ControlEvent};
 pub use limits::{CHANGES_MAX, HOSTED_MAX, READS_MAX, RESYNCS_MAX};
 
@@ -39,7 +39,7 @@ use crate::owner::{Command, CopyRef, Event, Fenced, ObjectOwner, Outcome, OwnerS
 use action::CopyKey;
 use base::hooks::{self, SeededFault};
 use base::{ComponentId, Epoch, Incarnation, Instant, NodeId, Nonce, ObjectId, OwnerId, OwnershipRecord, ResyncPace};
-use fences::{AskedToAccept, Fences, NEVER};
+use fences::{Asked, Fences, NEVER};
 use format::peer::{BadBlock, CopyFails, Fence, Load, Release};
 use hosted::Hosted;
 use limits::{ACCEPT_AGAIN, EARLY, LETS_GO, TURN};
@@ -335,7 +335,7 @@ impl Owners {
     }
     /// The owner of a new epoch asks a copy on this node to accept it.
     pub fn fence(&mut self, g: &mut Grants<'_>, by: OwnerId, fence: Fence) {
-        self.ask(g, AskedToAccept { by, fence }, g.now + EARLY);
+        self.ask(g, Asked { by, fence }, g.now + EARLY);
     }
     /// A copy on another node has answered.
     pub fn fenced(&mut self, g: &mut Grants<'_>, from: NodeId, fenced: Fenced) {
@@ -395,7 +395,7 @@ impl Owners {
     /// The answer to [`Action::Accept`]: what the copy says once the epoch is durable, or why it is not.
     pub fn accepted(&mut self, g: &mut Grants<'_>, object: ObjectId, component: ComponentId, said: Result<Fenced, NotAccepted>) {
         let Some(asked) = self.fences.answered((object, component)) else { return };
-        let AskedToAccept { by, fence } = asked;
+        let Asked { by, fence } = asked;
         let this = |key: &CopyKey| *key == (object, component);
         match said {
             Err(why) => {
@@ -436,8 +436,8 @@ impl Owners {
         }
     }
     /// Asks whether a copy may accept an epoch. `until`: how long it waits for a copy that is not known.
-    fn ask(&mut self, g: &mut Grants<'_>, asked: AskedToAccept, until: Instant) {
-        let AskedToAccept { by, fence } = asked;
+    fn ask(&mut self, g: &mut Grants<'_>, asked: Asked, until: Instant) {
+        let Asked { by, fence } = asked;
         let outdated = |record: &OwnershipRecord| by != self.me && record.epoch() >= fence.epoch;
         if self.objects.get(&fence.object).and_then(Hosted::owned).is_some_and(outdated) {
             return; // of an owner before this one
@@ -550,7 +550,7 @@ impl Owners {
             Command::Fence { to, epoch, period_start, resync } => {
                 let fence = Fence { object, component: to.component, epoch, period_start, resync };
                 if to.node == self.me.node {
-                    self.ask(g, AskedToAccept { by: self.me, fence }, NEVER);
+                    self.ask(g, Asked { by: self.me, fence }, NEVER);
                 } else {
                     self.actions.push_back(Action::Fence { to: to.node, fence });
                 }

@@ -3,7 +3,7 @@
 
 use crate::grant::{Counter, GrantCell, Granter};
 use crate::owner::{BlockRange, Command, CopyRef, Event, Fenced, LaneDoubt, Listed, ListedChunk, OwnerState, Progress, Revision};
-use crate::owners::{Action, Asked, CHANGES_MAX, Change, ChangeOutcome, Found, Grants, NotAccepted, Owners, READS_MAX};
+use crate::owners::{Action, CHANGES_MAX, Change, ChangeOutcome, Found, Grants, NotAccepted, Owners, READS_MAX, Requests};
 use base::{
     BlockNo, ComponentId, CopyRecord, CopyState, Epoch, Incarnation, Instant, Lane, NodeId, Nonce, ObjectId, OwnerId, Ownership,
     OwnershipRecord, Seq,
@@ -70,7 +70,7 @@ enum Later {
 }
 
 /// What the directory was asked: it decides then.
-struct AskedDirectory {
+struct Asked {
     at: u64,
     n: usize,
     life: Incarnation,
@@ -123,7 +123,7 @@ pub struct World {
     /// Whose each term was, as the directory says.
     terms: BTreeMap<(ObjectId, Epoch), OwnerId>,
     serves: BTreeMap<ObjectId, Epoch>,
-    asked: Vec<AskedDirectory>,
+    asked: Vec<Asked>,
     /// Transactions that were made, and how many records they changed.
     pub transactions: Vec<(u64, usize)>,
     pub reads: usize,
@@ -287,12 +287,12 @@ impl World {
             self.later(n, after, answer);
         }
         if self.nodes[n].reaches_directory && !(lost && self.rng.one_in(2)) {
-            self.asked.push(AskedDirectory { at: self.now + late * MS, n, life: self.nodes[n].life, request, what, lost });
+            self.asked.push(Asked { at: self.now + late * MS, n, life: self.nodes[n].life, request, what, lost });
         }
     }
     fn decide(&mut self) {
         let now = self.now;
-        for AskedDirectory { n, life, request, what, lost, .. } in self.asked.extract_if(.., |asked| asked.at <= now).collect::<Vec<_>>() {
+        for Asked { n, life, request, what, lost, .. } in self.asked.extract_if(.., |asked| asked.at <= now).collect::<Vec<_>>() {
             let answer = match what {
                 Err(objects) => {
                     self.reads += 1;
@@ -539,10 +539,10 @@ impl World {
         let of = |(object, by): (&ObjectId, &BTreeMap<usize, u64>)| {
             let here = |at: &usize| *at == n || serves(object);
             let by: BTreeMap<NodeId, u64> = by.iter().filter(|(at, _)| here(at)).map(|(at, rate)| (node(*at), rate * 5)).collect();
-            (*object, Asked { units: by.values().sum(), by })
+            (*object, Requests { units: by.values().sum(), by })
         };
         let asked = self.hosts.iter().map(of).collect();
-        self.with(n, |owners, g| owners.asked(g, &asked));
+        self.with(n, |owners, g| owners.counted(g, &asked));
     }
     fn accepted(&mut self, n: usize, by: OwnerId, fence: Fence) {
         let Fence { object, component, epoch, resync, .. } = fence;
