@@ -402,6 +402,7 @@ fn reservation(r: &Reservation) -> String {
         r.kind.as_deref().unwrap_or("none held"),
         if r.persistent { "persists through power loss" } else { "ends with the daemon" }
     )];
+    lines.extend(r.taken_by.as_ref().map(|host| format!("taken whole by {host} (RESERVE), until its session ends")));
     let holds = |held| if held { " (holds it)" } else { "" };
     lines.extend(r.registrants.iter().map(|x| format!("host {} with key {}{}", x.host_id, x.key, holds(x.holder))));
     lines.join("\n                ")

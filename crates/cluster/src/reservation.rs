@@ -8,10 +8,12 @@
 //!          clear, preempted         (its own, or with all registrants)
 //! ```
 //!
+//! A volume without registrants can be taken whole instead, by RESERVE of SCSI's older way (SPC-2 5.5.1): it is then its holder's alone.
+//!
 //! Owns: the rules. [`State::execute`] is the one transition; [`State::access`] is what a host may do, for the data path.
 //! Invariants: a reservation has a holder, or it is of an "all registrants" type and there is a registrant; a holder is a
-//! registrant; the generation counter grows with each Register, Preempt and Clear that succeeds; a command that is refused
-//! changes nothing.
+//! registrant; a volume that is taken whole has no registrants; the generation counter grows with each Register, Preempt and Clear that
+//! succeeds; a command that is refused changes nothing.
 //! Never: does I/O; knows controllers or connections (a host is its Host Identifier, however many queues it has).
 
 use base::HostId;
@@ -156,11 +158,26 @@ pub enum Command {
         /// New value of Persist Through Power Loss.
         ptpl: bool,
     },
+    /// RESERVE of SCSI (SPC-2 7.21), of the whole unit, in a session that came by this target port.
+    TakeUnit(TakenBy),
+    /// RELEASE of SCSI (SPC-2 7.17), or the end of the session that sent RESERVE.
+    GiveUnit(TakenBy),
+    /// A reset of the unit: who has taken it whole has it no longer (SPC-2 5.5.1). From anyone.
+    ResetUnit,
     /// Set Features, Reservation Persistence: from anyone.
     Persist {
         /// New value of Persist Through Power Loss.
         ptpl: bool,
     },
+}
+
+/// Which of a host port's sessions has taken a volume whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakenBy {
+    /// The target port that it came by, which is a node's.
+    pub port: u16,
+    /// Its number on that node.
+    pub session: u16,
 }
 
 /// Why a command is refused.
@@ -211,6 +228,8 @@ pub struct Access {
 impl Access {
     /// Everything: there is no reservation, or the host is on its right side.
     pub const FULL: Access = Access { read: true, write: true };
+    /// Nothing.
+    pub const NONE: Access = Access { read: false, write: false };
 }
 
 /// What a command changed.
@@ -258,6 +277,9 @@ pub struct State {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     ports: BTreeMap<HostId, HostPort>,
     held: Option<Held>,
+    /// Who has taken the volume whole, in which session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    taken: Option<(HostId, TakenBy)>,
     #[serde(default)]
     notices: VecDeque<Notice>,
     #[serde(default)]
@@ -277,14 +299,27 @@ impl State {
     pub fn registrants(&self) -> &BTreeMap<HostId, u64> {
         &self.registrants
     }
-    /// What a registrant is called, where that is known: a host of NVMe is its identifier.
+    /// Who has taken the volume whole, in which session.
+    pub fn taken(&self) -> Option<(HostId, TakenBy)> {
+        self.taken
+    }
+    /// Whether another host has taken the volume whole.
+    pub fn is_taken_from(&self, host: HostId) -> bool {
+        self.taken.is_some_and(|(by, _)| by != host)
+    }
+    /// What a registrant, or who has taken the volume whole, is called, where that is known: a host of NVMe is its identifier.
     pub fn port(&self, host: HostId) -> Option<&HostPort> {
         self.ports.get(&host)
     }
-    /// Keeps what hosts are called, of those that are registrants.
+    /// Keeps what hosts are called, of those that stand here.
     pub fn name_ports(&mut self, ports: &BTreeMap<HostId, HostPort>) {
-        let registered = ports.iter().filter(|(host, _)| self.registrants.contains_key(host));
-        self.ports.extend(registered.map(|(host, port)| (*host, port.clone())));
+        let known = ports.iter().filter(|(host, _)| self.stands(**host));
+        let known: Vec<_> = known.map(|(host, port)| (*host, port.clone())).collect();
+        self.ports.extend(known);
+    }
+    /// Whether a host is a registrant, or has taken the volume whole.
+    fn stands(&self, host: HostId) -> bool {
+        self.registrants.contains_key(&host) || self.taken.is_some_and(|(by, _)| by == host)
     }
     /// The type of the reservation that is held.
     pub fn rtype(&self) -> Option<ReservationType> {
@@ -308,6 +343,9 @@ impl State {
 
     /// What a host may do: the table of base figure 529 for reads and writes.
     pub fn access(&self, host: HostId) -> Access {
+        if self.is_taken_from(host) && !hooks::seeded(SeededFault::TakenUnitOpen) {
+            return Access::NONE;
+        }
         let Some(held) = self.held else { return Access::FULL };
         let registrants_may = held.rtype.is_registrants_only() || held.rtype.is_all_registrants();
         if self.is_holder(host) || registrants_may && self.registrants.contains_key(&host) {
@@ -320,6 +358,15 @@ impl State {
     /// Carries out a command of a host. Refused, it changes nothing.
     pub fn execute(&mut self, by: HostId, command: &Command) -> Result<Outcome, Refusal> {
         let before = self.clone();
+        // The two ways do not meet (SPC-2 5.5.1, SPC-3 5.6.3).
+        let other_way = match command {
+            Command::TakeUnit(_) | Command::GiveUnit(_) => !self.registrants.is_empty(),
+            Command::ResetUnit | Command::Persist { .. } => false,
+            _ => self.taken.is_some(),
+        };
+        if other_way {
+            return Err(Refusal::Conflict);
+        }
         let mut outcome = match *command {
             Command::Register { nrkey, ptpl } => self.register(by, nrkey, ptpl)?,
             Command::Unregister { crkey, ptpl } => self.unregister(by, crkey, ptpl)?,
@@ -333,12 +380,23 @@ impl State {
                 self.ptpl = ptpl;
                 Outcome::default()
             }
+            Command::TakeUnit(session) => self.take_unit(by, session)?,
+            Command::GiveUnit(session) => {
+                self.taken = self.taken.filter(|of| *of != (by, session));
+                Outcome::default()
+            }
+            Command::ResetUnit => {
+                self.taken = None;
+                Outcome::default()
+            }
             Command::Persist { ptpl } => {
                 self.ptpl = ptpl;
                 Outcome::default()
             }
         };
-        self.ports.retain(|host, _| self.registrants.contains_key(host));
+        let mut ports = core::mem::take(&mut self.ports);
+        ports.retain(|host, _| self.stands(*host));
+        self.ports = ports;
         outcome.narrowed = self.narrows(&before);
         Ok(outcome)
     }
@@ -347,15 +405,19 @@ impl State {
     pub fn clear_all(&mut self) {
         let hosts: BTreeSet<HostId> = core::mem::take(&mut self.registrants).into_keys().collect();
         self.ports.clear();
-        self.held = None;
+        (self.held, self.taken) = (None, None);
         self.grow();
         self.note(NoticeKind::ReservationPreempted, hosts);
     }
 
-    /// Power was lost: what does not persist is gone, the generation counter starts again. Says whether anything changed.
+    /// Power was lost: what does not persist is gone, the generation counter starts again. Says whether anything changed. Sessions are gone in any case.
     pub fn power_lost(&mut self) -> bool {
-        if self.ptpl || hooks::seeded(SeededFault::PowerLossKeepsAll) {
+        if hooks::seeded(SeededFault::PowerLossKeepsAll) {
             return false;
+        }
+        if self.ptpl {
+            self.ports.retain(|host, _| self.registrants.contains_key(host));
+            return self.taken.take().is_some();
         }
         core::mem::take(self) != Self::default()
     }
@@ -365,11 +427,13 @@ impl State {
         let less = |now: Access, then: Access| !now.read && then.read || !now.write && then.write;
         // Every host that is no registrant, before and now, is like any other.
         let unregistered = |s: &State| match s.held {
+            _ if s.taken.is_some() => Access::NONE,
             Some(h) => Access { read: !h.rtype.excludes_reads(), write: false },
             None => Access::FULL,
         };
+        let taken = self.taken.iter().chain(&before.taken).map(|(host, _)| host);
         less(unregistered(self), unregistered(before))
-            || self.registrants.keys().chain(before.registrants.keys()).any(|h| less(self.access(*h), before.access(*h)))
+            || self.registrants.keys().chain(before.registrants.keys()).chain(taken).any(|h| less(self.access(*h), before.access(*h)))
     }
 
     fn grow(&mut self) {
@@ -450,6 +514,14 @@ impl State {
 
     fn take(&mut self, by: HostId, rtype: ReservationType) {
         self.held = Some(Held { rtype, holder: (!rtype.is_all_registrants()).then_some(by) });
+    }
+
+    fn take_unit(&mut self, by: HostId, session: TakenBy) -> Result<Outcome, Refusal> {
+        if self.is_taken_from(by) {
+            return Err(Refusal::Conflict);
+        }
+        self.taken = Some((by, session));
+        Ok(Outcome::default())
     }
 
     fn acquire(&mut self, by: HostId, crkey: u64, rtype: ReservationType) -> Result<Outcome, Refusal> {

@@ -1,5 +1,5 @@
 use crate::reservation::{
-    Access, Command, HostPort, NOTICES_MAX, Notice, NoticeKind, Outcome, REGISTRANTS_MAX, Refusal, ReservationType, State,
+    Access, Command, HostPort, NOTICES_MAX, Notice, NoticeKind, Outcome, REGISTRANTS_MAX, Refusal, ReservationType, State, TakenBy,
 };
 use ReservationType::*;
 use base::HostId;
@@ -260,6 +260,28 @@ fn power_loss_leaves_what_persists() {
 }
 
 #[test]
+fn who_has_taken_a_unit_whole_loses_it_with_power_and_by_an_administrator_and_is_named_until_then() {
+    let port = |n| (host(n), HostPort { name: format!("iqn.{n}"), number: [n; 6] });
+    let session = TakenBy { port: 1, session: 7 };
+    let mut s = State::default();
+    s.execute(host(9), &Command::Persist { ptpl: true }).unwrap();
+    let persistent = s.clone();
+    let outcome = s.execute(host(1), &Command::TakeUnit(session)).unwrap();
+    assert!(outcome.narrowed, "others are fenced");
+    s.name_ports(&[port(1), port(2)].into());
+    assert_eq!((s.port(host(1)), s.port(host(2))), (Some(&port(1).1), None));
+    let text = serde_json::to_string(&s).unwrap();
+    assert_eq!(serde_json::from_str::<State>(&text).unwrap(), s);
+    let mut lost = s.clone();
+    assert!(lost.power_lost() && lost == persistent, "it persists, but no session does");
+    assert!(!lost.power_lost());
+    let mut cleared = s.clone();
+    cleared.clear_all();
+    assert_eq!(cleared.taken(), None);
+    assert!(!s.execute(host(1), &Command::GiveUnit(session)).unwrap().narrowed && s == persistent);
+}
+
+#[test]
 fn registrants_and_notices_are_bounded() {
     let mut s = State::default();
     let id = |n: usize| HostId::from_bytes((n as u128 + 1).to_le_bytes());
@@ -291,6 +313,8 @@ struct Model {
     reservation: Option<(u8, u8)>,
     generation: u32,
     ptpl: bool,
+    /// Who has taken the unit whole (SPC-2 5.5.1).
+    taken: Option<(u8, TakenBy)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -323,6 +347,21 @@ impl Model {
         let mine = self.keys.get(&me).copied();
         let mut reported = vec![];
         match *command {
+            Command::TakeUnit(_) | Command::GiveUnit(_) if !self.keys.is_empty() => return Answer::Conflict,
+            Command::TakeUnit(session) => {
+                if self.taken.is_some_and(|(by, _)| by != me) {
+                    return Answer::Conflict;
+                }
+                self.taken = Some((me, session));
+            }
+            Command::GiveUnit(session) => {
+                if self.taken == Some((me, session)) {
+                    self.taken = None;
+                }
+            }
+            Command::ResetUnit => self.taken = None,
+            Command::Persist { ptpl } => self.ptpl = ptpl,
+            _ if self.taken.is_some() => return Answer::Conflict,
             Command::Register { nrkey, ptpl } | Command::Replace { crkey: None, nrkey, ptpl } => {
                 let replaces = matches!(command, Command::Replace { .. });
                 if !replaces && mine.is_some_and(|k| k != nrkey) {
@@ -432,12 +471,14 @@ impl Model {
                 self.ptpl = ptpl;
                 self.generation += 1;
             }
-            Command::Persist { ptpl } => self.ptpl = ptpl,
         }
         reported.retain(|(_, list)| !list.is_empty());
         Answer::Success(reported)
     }
     fn may(&self, me: u8) -> (bool, bool) {
+        if self.taken.is_some_and(|(by, _)| by != me) {
+            return (false, false);
+        }
         let Some((t, _)) = self.reservation else { return (true, true) };
         if self.holders().contains(&me) || t >= 3 && self.keys.contains_key(&me) {
             return (true, true);
@@ -461,6 +502,9 @@ fn any_command() -> impl Strategy<Value = Command> {
         2 => (key(), 1u8..5, key(), any::<bool>(), any::<bool>())
             .prop_map(|(crkey, to, nrkey, unregister, ptpl)| Command::Move { crkey, to: host(to), nrkey, unregister, ptpl }),
         1 => any::<bool>().prop_map(|ptpl| Command::Persist { ptpl }),
+        3 => (1u16..3).prop_map(|session| Command::TakeUnit(TakenBy { port: 1, session })),
+        2 => (1u16..3).prop_map(|session| Command::GiveUnit(TakenBy { port: 1, session })),
+        1 => Just(Command::ResetUnit),
     ]
 }
 
@@ -491,6 +535,7 @@ proptest! {
             prop_assert_eq!(s.generation(), m.generation);
             prop_assert_eq!(s.ptpl(), m.ptpl);
             prop_assert_eq!(s.rtype().map(ReservationType::byte), m.reservation.map(|r| r.0));
+            prop_assert_eq!(s.taken().map(|(by, session)| (by.as_bytes()[0], session)), m.taken);
             let keys: BTreeMap<u8, u64> = s.registrants().iter().map(|(h, k)| (h.as_bytes()[0], *k)).collect();
             prop_assert_eq!(&keys, &m.keys);
             for h in 1..6 {

@@ -7,6 +7,7 @@ use crate::record::{GroupRecord, ObjectRecord, ReservationRecord, Stage, VolumeR
 use crate::{Directory, DirectoryError, Record, Revision, Transaction, Typed, change};
 use base::hooks::{self, SeededFault};
 use base::{CopyState, Epoch, GroupId, ObjectId, VolumeId, WriteProtect};
+use cluster::reservation::State;
 use cluster::{Action, Without};
 
 /// What has come of an action.
@@ -78,9 +79,13 @@ fn end_reservation(
     commit: impl FnMut(Transaction) -> Result<Revision, DirectoryError>,
 ) -> Result<bool, DirectoryError> {
     let decide = || {
-        let found = directory.find::<ReservationRecord>(&volume.to_string())?;
-        let gone = found.filter(|r| r.state.clone().power_lost());
-        Ok((gone.as_ref().map_or(Transaction::new(), |r| Transaction::new().remove(r)), gone.is_some()))
+        let Some(mut found) = directory.find::<ReservationRecord>(&volume.to_string())? else { return Ok((Transaction::new(), false)) };
+        let changed = found.value.state.power_lost();
+        Ok(match changed {
+            false => (Transaction::new(), false),
+            true if found.state == State::default() => (Transaction::new().remove(&found), true),
+            true => (Transaction::new().update(&found), true),
+        })
     };
     change(decide, commit).map(|(_, ended)| ended)
 }

@@ -125,6 +125,11 @@ impl Shared {
             known.cids = cids;
         }
     }
+    /// Whether there is a session of this number, of the host port with this identity.
+    pub(crate) fn is_of(&self, tsih: u16, host: HostId) -> bool {
+        let all = lock(&self.sessions);
+        all.by_number.get(&tsih).is_some_and(|k| host_id_of(&k.nexus.0, k.nexus.1) == host)
+    }
     /// The core that a session is on, and its token there.
     pub(crate) fn place_of(&self, tsih: u16) -> Option<(usize, u64)> {
         lock(&self.sessions).by_number.get(&tsih).map(|k| (k.core, k.token))

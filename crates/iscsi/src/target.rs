@@ -95,6 +95,14 @@ struct Conn {
     dirty: bool,
 }
 
+/// What a control request that is away is for.
+enum Away {
+    /// A command: its session and slot.
+    Command(u64),
+    /// A unit that was taken whole.
+    Unit(taken::Ends),
+}
+
 /// A session, which lives as long as one of its connections.
 struct Seat {
     token: u64,
@@ -121,8 +129,8 @@ pub struct Target {
     msgs: VecDeque<(usize, TargetMsg)>,
     ios: Vec<IoRequest>,
     asked: VecDeque<Asked>,
-    /// Control requests that are away: by serial number, the session and slot of each.
-    away: BTreeMap<u64, u64>,
+    /// Control requests that are away, by serial number.
+    away: BTreeMap<u64, Away>,
     asks: u64,
     events: Vec<(u64, SessionEvent)>,
     under_way: u64,
@@ -134,6 +142,7 @@ pub struct Target {
     refusal_log: RefusalLog,
     audit: AuditQueue,
     resets: resets::Resets,
+    taken: taken::TakenUnits,
     /// Requests that are with their volumes and may not be there any more by what is served now, or whose sessions are gone.
     fenced: BTreeMap<u64, VolumeRef>,
 }
@@ -155,6 +164,7 @@ macro_rules! cx {
 }
 
 mod resets;
+mod taken;
 
 impl Target {
     /// The front end of the core that `rt` belongs to. It serves nothing yet.
@@ -185,6 +195,7 @@ impl Target {
             refusal_log: RefusalLog::new("'basalt audit' shows them"),
             audit: AuditQueue::default(),
             resets: resets::Resets::default(),
+            taken: taken::TakenUnits::default(),
             fenced: BTreeMap::new(),
         }
     }
@@ -216,6 +227,10 @@ impl Target {
             }
         }
         self.on_events(rt);
+        // One core sees to those whose sessions ended before the daemon, or before they were served.
+        if self.core == 0 {
+            self.give_units(rt);
+        }
     }
 
     /// Does all there is to do. True when something was done.
@@ -496,7 +511,7 @@ impl Target {
                 self.mark_all(seat);
             }
             if self.seats[seat].session.is_over() {
-                self.leave(seat, why);
+                self.leave(rt, seat, why);
             }
         }
         if !self.conns[place].socket.has_operations() {
@@ -518,12 +533,13 @@ impl Target {
     }
 
     /// A session is over.
-    fn leave(&mut self, seat: usize, why: &'static str) {
+    fn leave(&mut self, rt: &Rt, seat: usize, why: &'static str) {
         let s = &mut self.seats[seat];
         if core::mem::take(&mut s.entered) {
             self.shared.leave(s.session.tsih(), self.core, s.token);
             let event = event_of(s, AuditKind::Disconnected, why);
             self.audit.push(event);
+            self.give_units(rt);
         }
     }
 
@@ -550,9 +566,10 @@ impl Target {
                     self.audit.push(event);
                 }
                 SessionEvent::Reset { tag, lun, attention } => self.begin_reset(rt, seat, (tag, lun, attention)),
+                SessionEvent::GivesUnits => self.give_units_of(rt, seat),
                 SessionEvent::Over(why) => {
                     tracing::info!(peer = %self.seats[seat].peer, why, "a session has ended");
-                    self.leave(seat, why);
+                    self.leave(rt, seat, why);
                 }
             }
             if self.seats.contains(seat) {
@@ -630,25 +647,32 @@ impl Target {
                 }
             }
             Msg::Reset(reset) => self.on_reset(rt, reset),
-            Msg::ResetDone { id } => self.on_reset_done(id),
+            Msg::ResetDone { id } => self.on_reset_done(id, true),
         }
     }
 
     /// Whether there is a question for the control plane, or an event for the audit log.
     #[inline]
     pub fn has_reports(&self) -> bool {
-        !self.asked.is_empty() || !self.audit.is_empty()
+        !self.asked.is_empty() || !self.audit.is_empty() || self.taken.has_asks()
     }
     /// The next question for the control plane.
     pub fn pop_control_request(&mut self) -> Option<ControlRequest> {
-        let Asked { request, by, what } = self.asked.pop_front()?;
+        let (away, by, what) = self.pop_unit_ask().or_else(|| {
+            let Asked { request, by, what } = self.asked.pop_front()?;
+            Some((Away::Command(request), by, what))
+        })?;
         self.asks += 1;
-        self.away.insert(self.asks, request);
+        self.away.insert(self.asks, away);
         Some(ControlRequest { id: ControlRequestId { core: self.core, serial: self.asks }, by, what })
     }
     /// The control plane's answer.
     pub fn on_answer(&mut self, rt: &Rt, id: ControlRequestId, result: Result<Reply, Refused>) {
-        let Some(request) = self.away.remove(&id.serial) else { return };
+        let request = match self.away.remove(&id.serial) {
+            None => return,
+            Some(Away::Unit(ends)) => return self.on_unit_answer(rt, ends, result.map(drop)),
+            Some(Away::Command(request)) => request,
+        };
         let Some(seat) = self.seat(token_of_request(request)) else { return };
         self.seats[seat].session.on_answer(cx!(self, rt), (request & 0xFFFF) as u16, result);
         self.mark_all(seat);
@@ -665,7 +689,7 @@ impl Target {
     }
 
     fn arm_tick(&mut self, rt: &Rt) {
-        if self.tick.is_none() && !self.conns.is_empty() {
+        if self.tick.is_none() && (!self.conns.is_empty() || self.taken.is_due()) {
             self.tick_at = rt.now() + TICK;
             self.tick = Some(rt.timer(&self.queue, COOKIE_TICK, self.tick_at));
         }
@@ -713,6 +737,9 @@ impl Target {
             self.mark_all(seat);
         }
         self.refusal_log.report_the_rest(now);
+        if self.taken.is_due() {
+            self.give_units(rt);
+        }
         self.arm_tick(rt);
     }
 

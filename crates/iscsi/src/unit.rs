@@ -16,14 +16,9 @@ const VENDOR: &str = "BASALT";
 /// Product identification.
 const PRODUCT: &str = "Volume";
 
-/// Operation codes of the table that are not served: old reservations; RECEIVE COPY DATA, as no data of a copy is held.
+/// Operation codes of the table that are not served: RECEIVE COPY DATA, as no data of a copy is held.
 pub(crate) fn is_served(entry: &Supported) -> bool {
-    !matches!((entry.opcode(), entry.action()), (0x16 | 0x17 | 0x56 | 0x57, _) | (0x84, 1))
-}
-
-/// Whether a command is served.
-pub fn serves(command: &Command) -> bool {
-    !matches!(command, Command::Reserve | Command::Release)
+    !matches!((entry.opcode(), entry.action()), (0x84, 1))
 }
 
 /// Sense data of ILLEGAL REQUEST.

@@ -121,6 +121,8 @@ pub struct Unit {
     pub limited: bool,
     /// What the host may do while there is a reservation.
     pub access: Access,
+    /// Another host has taken it whole.
+    pub taken: bool,
     /// The path to it through this node.
     pub path: Path,
     /// There are portals of other nodes.
@@ -163,6 +165,7 @@ impl View {
             thin: v.thin,
             limited: v.limited,
             access: v.access(id),
+            taken: v.reservation.as_ref().is_some_and(|r| r.is_taken_from(id)),
             path: unit.path,
             multi_port: !self.nodes.is_empty(),
         })

@@ -155,6 +155,9 @@ pub fn describe(command: &Command) -> String {
             let gone = if *unregister { " and unregister" } else { "" };
             format!("move with key {crkey:#x} to host {to} with key {nrkey:#x}{gone}")
         }
+        Command::TakeUnit(_) => "reserve the unit".into(),
+        Command::GiveUnit(_) => "release the unit".into(),
+        Command::ResetUnit => "the unit was reset: its reservation ends".into(),
         Command::Persist { ptpl } => format!("persist through power loss: {ptpl}"),
     }
 }

@@ -307,7 +307,9 @@ impl<S: Speaks> Connected<S> {
             return self.open_link();
         }
         self.phase = Phase::Serving;
-        self.workload.borrow_mut().counts.connects += 1;
+        let workload = &mut *self.workload.borrow_mut();
+        workload.counts.connects += 1;
+        workload.session_began(self.id);
     }
 
     /// Sends what is to be sent.

@@ -192,6 +192,10 @@ impl Rights {
     pub fn may_be_unregistered(&self, client: usize, since: u64, now: u64) -> bool {
         self.seen(since, now).any(|s| !s.registrants().contains_key(&self.hosts[client]))
     }
+    /// Whether another host may have taken the volume whole where a command of `client` came, which was sent at `since`.
+    pub fn may_be_taken_from(&self, client: usize, since: u64, now: u64) -> bool {
+        self.seen(since, now).any(|s| s.taken().is_some_and(|(by, _)| by != self.hosts[client]))
+    }
     /// Whether a report that was asked for at `since` may say this.
     pub fn may_be_reported(&self, since: u64, now: u64, is: impl Fn(&State) -> bool) -> bool {
         self.seen(since, now).any(is)
@@ -211,6 +215,10 @@ impl Rights {
 }
 
 fn allows(state: &State, host: HostId, need: Need) -> bool {
+    // SPC-2 5.5.1: of a unit that is taken whole others get nothing.
+    if state.taken().is_some_and(|(by, _)| by != host) {
+        return false;
+    }
     let role = match (state.is_holder(host), state.registrants().contains_key(&host)) {
         (true, _) => Role::Holder,
         (false, true) => Role::Registrant,

@@ -43,6 +43,8 @@ pub struct Rules {
     holder: Option<HostId>,
     generation: u32,
     ptpl: bool,
+    /// Who has taken the unit whole, by which port, in which session.
+    taken: Option<(HostId, u16, u16)>,
 }
 
 impl Rules {
@@ -61,6 +63,10 @@ impl Rules {
     }
     /// What a host may do: read, write.
     pub fn allows(&self, host: HostId) -> (bool, bool) {
+        // SPC-2 5.5.1: of such a unit others get nothing.
+        if self.taken.is_some_and(|(by, ..)| by != host) {
+            return (false, false);
+        }
         may(self.rtype, self.role(host))
     }
     fn end(&mut self) {
@@ -91,6 +97,7 @@ impl Rules {
     }
     /// Power was lost. 8.19: without Persist Through Power Loss all is released.
     pub fn power_lost(&mut self) {
+        self.taken = None;
         if !self.ptpl {
             *self = Rules::default();
         }
@@ -99,6 +106,7 @@ impl Rules {
     pub fn clear_all(&mut self) {
         self.keys.clear();
         self.end();
+        self.taken = None;
         self.generation += 1;
     }
 
@@ -107,6 +115,20 @@ impl Rules {
         let mine = self.keys.get(&by).copied();
         let knows = |key: Option<u64>| if mine.is_some() && key.is_none_or(|k| mine == Some(k)) { Ok(()) } else { Err(Refusal::Conflict) };
         match *command {
+            // SPC-2 5.5.1 and SPC-3 5.6.3: who is registered keeps RESERVE and RELEASE out, and the other way round.
+            Command::TakeUnit(_) | Command::GiveUnit(_) if !self.keys.is_empty() => return Err(Refusal::Conflict),
+            Command::TakeUnit(session) => match self.taken {
+                Some((other, ..)) if other != by => return Err(Refusal::Conflict),
+                _ => self.taken = Some((by, session.port, session.session)),
+            },
+            Command::GiveUnit(session) => {
+                if self.taken == Some((by, session.port, session.session)) {
+                    self.taken = None;
+                }
+            }
+            Command::ResetUnit => self.taken = None,
+            Command::Persist { ptpl } => self.ptpl = ptpl,
+            _ if self.taken.is_some() => return Err(Refusal::Conflict),
             Command::Register { nrkey, ptpl } => {
                 // A registrant that registers again: with its own key that is no error.
                 if mine.is_some_and(|key| key != nrkey) {
@@ -171,7 +193,6 @@ impl Rules {
                 self.ptpl = ptpl;
                 self.generation += 1;
             }
-            Command::Persist { ptpl } => self.ptpl = ptpl,
         }
         Ok(())
     }
@@ -208,6 +229,7 @@ impl Rules {
             && state.rtype().map_or(0, ReservationType::byte) == self.rtype
             && state.generation() == self.generation
             && state.ptpl() == self.ptpl
+            && state.taken().map(|(by, s)| (by, s.port, s.session)) == self.taken
             && self.keys.keys().all(|host| state.is_holder(*host) == (self.role(*host) == Role::Holder))
     }
 }
@@ -215,6 +237,7 @@ impl Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cluster::reservation::TakenBy;
     use rt::sim::Rng;
 
     fn draw(rng: &mut Rng) -> Command {
@@ -223,7 +246,11 @@ mod tests {
         let rtype = ReservationType::ALL[rng.below(6) as usize];
         let ptpl = [None, Some(false), Some(true)][rng.below(3) as usize];
         key = if rng.one_in(4) { 1 } else { key };
-        match rng.below(10) {
+        let session = TakenBy { port: 1, session: rng.below(2) as u16 };
+        match rng.below(13) {
+            10 => Command::TakeUnit(session),
+            11 => Command::GiveUnit(session),
+            12 => Command::ResetUnit,
             8 => {
                 let to = HostId::from_bytes([rng.below(3) as u8 + 1; 16]);
                 Command::Move { crkey: key, to, nrkey: other, unregister: rng.one_in(2), ptpl: rng.one_in(2) }

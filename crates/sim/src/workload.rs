@@ -76,6 +76,7 @@ impl Workload {
             plan,
             hosts,
             asked: Vec::new(),
+            units_given: Vec::new(),
             volumes,
             flights: BTreeMap::new(),
             indeterminate: BTreeMap::new(),
@@ -441,6 +442,7 @@ impl Workload {
         self.check_path(op, &flight, now);
         if ok {
             self.count_done(op, &flight, now);
+            self.session_goes_on(flight.client, flight.sent);
         }
         let need = flight.need();
         if ok && need.is_some_and(|need| !self.volumes[flight.place.volume].rights.may_pass(flight.client, need, flight.sent, now)) {

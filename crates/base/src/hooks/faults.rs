@@ -361,6 +361,10 @@ listed! {
         ListGoesOnTooFar,
         /// Shards do not learn of a changed component.
         UpdateNotReported,
+        /// A unit that a host has taken whole is open to others.
+        TakenUnitOpen,
+        /// A unit that a session has taken whole is given back while the session goes on.
+        TakenUnitGiven,
         /// No host hears of the end of a reservation of all registrants.
         ReleaseUnreported,
         /// A long trim, or zeroes, goes on when its volume has become read-only.

@@ -303,6 +303,9 @@ pub struct Reservation {
     pub persistent: bool,
     /// The hosts that are registered.
     pub registrants: Vec<Registrant>,
+    /// The host that has taken the whole volume with RESERVE of SCSI, until it releases it or its session ends: its iSCSI name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_by: Option<String>,
 }
 
 /// A host that is registered with a volume.

@@ -34,6 +34,7 @@ impl Control {
                     old.value.state = state;
                     there.update(&old)
                 }
+                None if state == State::default() => Transaction::new(),
                 None => there.create(&ReservationRecord { volume, state }),
             };
             let name = &record.name;
@@ -80,13 +81,15 @@ pub(super) fn show(state: &State) -> Option<api::Reservation> {
         key: format!("{key:#018x}"),
         holder: state.is_holder(*host),
     });
+    let taken_by = state.taken().map(|(host, _)| state.port(host).map_or_else(|| host.to_string(), |port| port.name.clone()));
     let shown = api::Reservation {
         kind: state.rtype().map(|t: ReservationType| t.name().to_owned()),
         generation: state.generation(),
         persistent: state.ptpl(),
         registrants: registrants.collect(),
+        taken_by,
     };
-    (!shown.registrants.is_empty() || shown.persistent).then_some(shown)
+    (!shown.registrants.is_empty() || shown.persistent || shown.taken_by.is_some()).then_some(shown)
 }
 
 #[cfg(test)]

@@ -118,6 +118,9 @@ impl Session {
             let code = if self.is_moving(of.lun) { SenseCode::PORT_IN_TRANSITION } else { SenseCode::PORT_UNAVAILABLE };
             return (unit, 0, Err(Sense::new(SenseKey::NotReady, code).into()));
         }
+        if of.taken && !judge::passes_taken(&command) {
+            return (unit, 0, Err(Outcome::Status(ScsiStatus::ReservationConflict)));
+        }
         if let Command::LogSense(l) = &command {
             let used = cx.view.volumes.get(of.volume.0 as usize).and_then(|v| v.as_ref()?.used_bytes());
             let answer = crate::log::sense(&of, used, l).map_err(Invalid::sense);
@@ -336,6 +339,7 @@ impl Session {
         }
         match task.job {
             Job::Reserve(p) => return self.reserve(cx, slot, &p),
+            Job::Unit { take } => return self.take_unit(cx, slot, take),
             Job::CopyList => return self.begin_copy(cx, slot),
             Job::Copy(_) => return self.copy_read(cx, slot),
             _ => {}
@@ -558,7 +562,7 @@ impl Task {
                     self.job = Job::Answer(Outcome::GOOD);
                 }
             }
-            Job::Answer(_) | Job::Read { .. } | Job::Verify { .. } | Job::Flush | Job::Trim(_) => {}
+            Job::Answer(_) | Job::Read { .. } | Job::Verify { .. } | Job::Flush | Job::Trim(_) | Job::Unit { .. } => {}
             Job::CompareWrite { .. }
             | Job::Write { .. }
             | Job::Compare { .. }
@@ -627,7 +631,7 @@ impl Task {
                 unit::mode_select(&unit, long, &list)?;
                 return Ok(None);
             }
-            Job::Trim(_) | Job::Answer(_) | Job::Reserve(_) | Job::CopyList | Job::Copy(_) => return Ok(None),
+            Job::Trim(_) | Job::Answer(_) | Job::Reserve(_) | Job::Unit { .. } | Job::CopyList | Job::Copy(_) => return Ok(None),
         }))
     }
 

@@ -55,7 +55,7 @@ pub(super) fn may(unit: &Unit, command: &Job) -> Result<(), Outcome> {
         Job::CompareWrite { .. } => (true, true),
         // What a reservation command may is decided with it.
         // What a copy may, is judged with its list, and before each step.
-        Job::Answer(_) | Job::ModeSelect { .. } | Job::Reserve(_) | Job::CopyList | Job::Copy(_) => (false, false),
+        Job::Answer(_) | Job::ModeSelect { .. } | Job::Reserve(_) | Job::Unit { .. } | Job::CopyList | Job::Copy(_) => (false, false),
     };
     may_access(unit, reads, changes)
 }
@@ -79,6 +79,21 @@ fn may_flush(unit: &Unit) -> Result<(), Outcome> {
     is_ready(unit)
 }
 
+/// Whether a command is carried out while another host has taken the unit whole (SPC-2 table 10, SBC-2 table 6; what is newer by its kind).
+pub(super) fn passes_taken(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Inquiry { .. }
+            | Command::RequestSense { .. }
+            | Command::ReadCapacity10
+            | Command::ReadCapacity16 { .. }
+            | Command::ReportPortGroups { .. }
+            | Command::ReportOpcodes { .. }
+            | Command::ReportTaskManagement { .. }
+            | Command::Release
+    )
+}
+
 /// While a unit is being formatted it is not (SBC-3, format operations).
 fn is_ready(unit: &Unit) -> Result<(), Outcome> {
     let formatting = unit.formatting && !hooks::seeded(SeededFault::FormattedUnitReady);
@@ -87,9 +102,6 @@ fn is_ready(unit: &Unit) -> Result<(), Outcome> {
 
 /// What a command on a unit is to do.
 pub(super) fn job(unit: &Unit, target: &str, command: &Command) -> Result<Job, Outcome> {
-    if !unit::serves(command) {
-        return Err(Invalid::Opcode.into());
-    }
     match command {
         Command::TestUnitReady => is_ready(unit)?,
         Command::SynchronizeCache(_) => may_flush(unit)?,
@@ -170,6 +182,8 @@ pub(super) fn job(unit: &Unit, target: &str, command: &Command) -> Result<Job, O
         }
         Command::Unmap { .. } => Job::Unmap,
         Command::PersistentReserveOut(p) => reserve::job(p)?,
+        Command::Reserve => Job::Unit { take: true },
+        Command::Release => Job::Unit { take: false },
         Command::ModeSelect(m) => Job::ModeSelect { long: m.long },
         Command::ExtendedCopy { list_length } if *list_length > COPY_LIST_BYTES_MAX => return Err(Invalid::LIST_LENGTH.into()),
         Command::ExtendedCopy { list_length: 0 } => Job::Answer(Outcome::GOOD),

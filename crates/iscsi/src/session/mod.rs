@@ -85,6 +85,8 @@ pub enum SessionEvent {
         /// The host could not prove who it is.
         unproved: bool,
     },
+    /// Its host logs out: the units that it has taken whole are to be given back before that is answered.
+    GivesUnits,
     /// It is over, by this end.
     Over(&'static str),
     /// Commands of all sessions with its target are to be aborted, for the function with this tag.
@@ -158,6 +160,8 @@ pub struct Session {
     managements: Vec<Management>,
     /// Functions that its core carries out, by the connections that they came on, and their tags.
     resets: Vec<(usize, u32)>,
+    /// A logout that is answered when the units that the session has taken are given back: its connection and tag.
+    leaving: Option<(usize, u32)>,
     /// Results of copies, the last one last.
     copies: VecDeque<copy::CopyResult>,
     /// The host has proved who it is.
@@ -197,6 +201,7 @@ impl Session {
             attentions: BTreeMap::new(),
             managements: Vec::new(),
             resets: Vec::new(),
+            leaving: None,
             copies: VecDeque::new(),
             proved: false,
             units: BTreeMap::new(),
@@ -588,18 +593,36 @@ impl Session {
             1 => 1,
             _ => 2,
         };
-        let out = &mut self.wires[wire].out;
-        let answer = LogoutResponse { response, tag: logout.tag, stat_sn: out.take_stat_sn(), wait: 2, ..LogoutResponse::default() };
-        out.push(answer.to_header(0));
-        if response != 0 {
+        let others = self.wires.iter().any(|(n, w)| Some(n) != named && !w.over);
+        let one_of_several = named.filter(|_| logout.reason == 1 && others);
+        if response == 0 && one_of_several.is_none() && self.has_taken_units(cx) {
+            if self.leaving.is_none() {
+                self.leaving = Some((wire, logout.tag));
+                cx.events.push((self.token, SessionEvent::GivesUnits));
+            }
             return;
         }
-        let others = self.wires.iter().any(|(n, w)| Some(n) != named && !w.over);
-        if let Some(named) = named.filter(|_| logout.reason == 1 && others) {
-            return self.end_wire(cx, named);
+        self.logout_response(wire, logout.tag, response);
+        match one_of_several {
+            _ if response != 0 => {}
+            Some(named) => self.end_wire(cx, named),
+            None => self.leave_target(cx),
         }
+    }
+    fn logout_response(&mut self, wire: usize, tag: u32, response: u8) {
+        let Some(w) = self.wires.get_mut(wire) else { return };
+        let answer = LogoutResponse { response, tag, stat_sn: w.out.take_stat_sn(), wait: 2, ..LogoutResponse::default() };
+        w.out.push(answer.to_header(0));
+    }
+    fn leave_target(&mut self, cx: &mut Cx<'_>) {
         self.close();
         cx.events.push((self.token, SessionEvent::Over("logged out")));
+    }
+    /// The units that it has taken whole are given back, or cannot be now: see [`SessionEvent::GivesUnits`].
+    pub fn on_units_given(&mut self, cx: &mut Cx<'_>) {
+        let Some((wire, tag)) = self.leaving.take().filter(|_| !self.is_over()) else { return };
+        self.logout_response(wire, tag, 0);
+        self.leave_target(cx);
     }
 
     fn on_text(&mut self, cx: &mut Cx<'_>, wire: usize, request: &TextRequest, data: &[u8], header: &Header) {

@@ -1,4 +1,5 @@
-//! Persistent reservations (SPC-4 5.9, 6.15, 6.16): what a command asks of the control plane, what it answers, and the reports.
+//! Reservations: persistent ones (SPC-4 5.9, 6.15, 6.16) and those of the whole unit (SPC-2 5.5.1): what a command asks of the control plane, what
+//! it answers, and the reports.
 //!
 //! Invariants: a command is answered when the change is durable, served on all cores, and what it forbids has ended; what a registration is
 //! decided by is the host port (name and ISID), whatever portal it came by.
@@ -14,7 +15,7 @@ use crate::unit::illegal;
 use crate::view::{Unit, portal_group};
 use base::HostId;
 use base::hooks::{self, SeededFault};
-use cluster::reservation::{self as engine, HostPort, State};
+use cluster::reservation::{self as engine, HostPort, State, TakenBy};
 use format::scsi::reservation::{
     Capabilities, FullStatus, MoveList, OUT_LIST_BYTES, OutList, ReservationType, ReserveIn, ReserveOut, build_full_status, build_keys,
     build_reservation,
@@ -22,6 +23,7 @@ use format::scsi::reservation::{
 use format::scsi::{Invalid, PersistentReserveOut, ScsiStatus, Sense, SenseCode, SenseKey, TransportId};
 use frontend::{ControlVerb, Refused, Reply, RequestedBy};
 use object::VolumeRef;
+use std::collections::BTreeMap;
 
 /// A control request of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,12 +149,12 @@ fn passing_on(cx: &Cx<'_>, who: &Who, list: &[u8]) -> Result<(engine::Command, (
 }
 
 /// How a command ends that was refused.
-fn of_refusal(action: ReserveOut, refused: Refused) -> Outcome {
+fn of_refusal(action: Option<ReserveOut>, refused: Refused) -> Outcome {
     match refused {
         Refused::ReservationConflict => Outcome::Status(ScsiStatus::ReservationConflict),
-        Refused::Invalid if action == ReserveOut::Release => illegal(SenseCode::INVALID_RELEASE_OF_RESERVATION).into(),
+        Refused::Invalid if action == Some(ReserveOut::Release) => illegal(SenseCode::INVALID_RELEASE_OF_RESERVATION).into(),
         // There is no reservation (SPC-4 5.12.8).
-        Refused::Invalid if action == ReserveOut::RegisterAndMove => Invalid::cdb_bit(1, 4).into(),
+        Refused::Invalid if action == Some(ReserveOut::RegisterAndMove) => Invalid::cdb_bit(1, 4).into(),
         Refused::Invalid => Invalid::parameter(8).into(),
         Refused::NoUnit => illegal(SenseCode::LOGICAL_UNIT_NOT_SUPPORTED).into(),
         Refused::Busy => Outcome::Status(ScsiStatus::Busy),
@@ -169,17 +171,35 @@ impl Session {
         let Some(unit) = task.unit else { return };
         let list = task.gathered();
         let registered = reservation(cx, unit.volume).is_some_and(|r| r.registrants().contains_key(&self.host_id));
-        let own = (self.host_id, HostPort { name: self.who.host.clone(), number: self.who.isid });
+        let own = self.own_port();
         let asked = if p.action == ReserveOut::RegisterAndMove {
             passing_on(cx, &self.who, &list).map(|(command, to)| (command, [own, to].into()))
         } else {
             let list = OutList::parse(p.action, &list).map_err(Outcome::from);
             list.and_then(|list| command(p, &list, registered)).map(|command| (command, [own].into()))
         };
-        let (command, ports) = match asked {
-            Ok(asked) => asked,
-            Err(outcome) => return self.finish(cx, slot, outcome),
-        };
+        match asked {
+            Ok((command, ports)) => self.ask_reservation(cx, slot, command, ports),
+            Err(outcome) => self.finish(cx, slot, outcome),
+        }
+    }
+    /// RESERVE or RELEASE: asks the control plane.
+    pub(super) fn take_unit(&mut self, cx: &mut Cx<'_>, slot: u16, take: bool) {
+        let by = TakenBy { port: portal_group(cx.view.slot), session: self.tsih };
+        let command = if take { engine::Command::TakeUnit(by) } else { engine::Command::GiveUnit(by) };
+        self.ask_reservation(cx, slot, command, [self.own_port()].into());
+    }
+    /// Whether it has taken a unit whole, as far as is known here.
+    pub(super) fn has_taken_units(&self, cx: &Cx<'_>) -> bool {
+        let own = (self.host_id, TakenBy { port: portal_group(cx.view.slot), session: self.tsih });
+        self.units.values().any(|seen| reservation(cx, seen.volume).is_some_and(|r| r.taken() == Some(own)))
+    }
+    fn own_port(&self) -> (HostId, HostPort) {
+        (self.host_id, HostPort { name: self.who.host.clone(), number: self.who.isid })
+    }
+    fn ask_reservation(&mut self, cx: &mut Cx<'_>, slot: u16, command: engine::Command, ports: BTreeMap<HostId, HostPort>) {
+        let Some(task) = self.tasks.get_mut(slot.into()) else { return };
+        let Some(unit) = task.unit else { return };
         task.phase = Phase::Control;
         let by = RequestedBy {
             ports,
@@ -196,12 +216,16 @@ impl Session {
     pub fn on_answer(&mut self, cx: &mut Cx<'_>, slot: u16, result: Result<Reply, Refused>) {
         let over = self.is_over();
         let Some(task) = self.tasks.get(slot.into()).filter(|t| t.phase == Phase::Control) else { return };
-        let Job::Reserve(p) = &task.job else { return };
+        let action = match &task.job {
+            Job::Reserve(p) => Some(p.action),
+            Job::Unit { .. } => None,
+            _ => return,
+        };
         if task.aborted || over {
             return self.drop_task(cx, slot);
         }
         // What the change forbids has ended by now (`is_settled`), a fence among it.
-        let outcome = result.map_or_else(|refused| of_refusal(p.action, refused), |_| Outcome::GOOD);
+        let outcome = result.map_or_else(|refused| of_refusal(action, refused), |_| Outcome::GOOD);
         self.finish(cx, slot, outcome);
     }
 

@@ -44,6 +44,8 @@ pub(super) enum Job {
     Trim(RangeTrim),
     /// PERSISTENT RESERVE OUT, with the list that was sent.
     Reserve(PersistentReserveOut),
+    /// RESERVE or RELEASE of the whole unit.
+    Unit { take: bool },
     /// The list of MODE SELECT.
     ModeSelect { long: bool },
     /// The list of EXTENDED COPY.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  session ─► begin_reset ─► Reset to each core ─► its sessions abort ─► all have ended ─► ResetDone ─► answered
+//!                       └──► the control plane: no unit of it is taken whole any more (`taken`) ──────┘
 //! ```
 //!
 //! Invariant: a function is answered when no command that it aborts is with its volume, on any core, unless the session of that command is gone.
@@ -32,10 +33,20 @@ pub(super) struct Reset {
 #[derive(Default)]
 pub(super) struct Resets {
     serial: u64,
-    /// Of sessions here: session, tag of the function, cores that have not answered.
-    asked: BTreeMap<u64, (u64, u32, usize)>,
+    /// Of sessions here, by ID.
+    asked: BTreeMap<u64, AskedHere>,
     /// What aborts commands here.
     here: Vec<Here>,
+}
+
+/// A function that a session here asked for.
+struct AskedHere {
+    session: u64,
+    tag: u32,
+    /// Answers of cores and of the control plane that have not come.
+    left: usize,
+    /// One of them was a refusal.
+    refused: bool,
 }
 
 /// A function that has aborted commands of this core.
@@ -56,7 +67,9 @@ impl Target {
         }
         self.resets.serial += 1;
         let (id, token, target) = (self.resets.serial, s.token, s.session.who().target.as_str().into());
-        self.resets.asked.insert(id, (token, tag, self.cores));
+        // Who clears a task set leaves reservations as they are (SAM-5 7.3).
+        let units = if attention == SenseCode::COMMANDS_CLEARED_BY_ANOTHER { 0 } else { self.reset_units(seat, lun, id) };
+        self.resets.asked.insert(id, AskedHere { session: token, tag, left: self.cores + units, refused: false });
         let reset = Reset { id, home: self.core, token, target, lun, attention };
         for core in (0..self.cores).filter(|c| *c != self.core) {
             self.msgs.push_back((core, TargetMsg(Msg::Reset(reset.clone()))));
@@ -92,7 +105,7 @@ impl Target {
                 return true;
             }
             if *home == self.core {
-                self.on_reset_done(*id);
+                self.on_reset_done(*id, true);
             } else {
                 self.msgs.push_back((*home, TargetMsg(Msg::ResetDone { id: *id })));
             }
@@ -101,17 +114,18 @@ impl Target {
         self.resets.here = here;
     }
 
-    /// A core has done it.
-    pub(super) fn on_reset_done(&mut self, id: u64) {
-        let Some((token, tag, left)) = self.resets.asked.get_mut(&id) else { return };
-        *left -= 1;
-        if *left > 0 {
+    /// A core has done it, or the control plane its part of it.
+    pub(super) fn on_reset_done(&mut self, id: u64, done: bool) {
+        let Some(asked) = self.resets.asked.get_mut(&id) else { return };
+        asked.left -= 1;
+        asked.refused |= !done;
+        if asked.left > 0 {
             return;
         }
-        let (token, tag) = (*token, *tag);
+        let AskedHere { session, tag, refused, .. } = *asked;
         self.resets.asked.remove(&id);
-        if let Some(seat) = self.seat(token) {
-            self.seats[seat].session.on_reset_done(tag, true);
+        if let Some(seat) = self.seat(session) {
+            self.seats[seat].session.on_reset_done(tag, !refused);
             self.mark_all(seat);
         }
     }

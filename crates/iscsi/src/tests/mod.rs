@@ -13,6 +13,7 @@ mod rig;
 mod sequence_tests;
 mod session_tests;
 mod support_tests;
+mod taken_tests;
 mod world_tests;
 
 use crate::view::{TargetView, UnitView, View};

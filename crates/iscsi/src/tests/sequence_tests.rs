@@ -46,6 +46,7 @@ const SEQUENCES: &[Sequence] = &[
     Sequence { host: "ESXi", what: "a device is found", ports: ONE, play: esxi_finds_a_device },
     Sequence { host: "ESXi", what: "VAAI ATS: a lock on the disk is taken, contended and freed", ports: TWO_HOSTS, play: ats_locks },
     Sequence { host: "ESXi", what: "VAAI ATS: a heartbeat whose answer was lost is sent again", ports: ONE, play: ats_heartbeat },
+    Sequence { host: "ESXi", what: "without ATS: VMFS-3 locks the unit while it changes its metadata", ports: TWO_HOSTS, play: unit_locks },
     Sequence { host: "ESXi", what: "VAAI XCOPY: 2 MiB within a unit and to another", ports: ONE, play: xcopy },
     Sequence { host: "ESXi", what: "VAAI Block Zeroing: 1 MiB", ports: ONE, play: block_zeroing },
     Sequence { host: "ESXi", what: "VAAI UNMAP: ranges of a thin unit", ports: ONE, play: esxi_unmaps },
@@ -318,6 +319,21 @@ fn ats_heartbeat(p: &mut Play) {
     assert_eq!(p.swap(0, beat(1), beat(2)), Err(MISCOMPARE));
     assert_eq!(p.read(0, 0, 64, 1), beat(2));
     assert_eq!(p.swap(0, beat(2), beat(3)), Ok(()));
+}
+
+fn unit_locks(p: &mut Play) {
+    let (a, b) = ([0xA; 512], [0xB; 512]);
+    let none = |p: &mut Play, port: usize, command: Command| p.send(port, 0, command.to_cdb(), Payload::None).map(drop);
+    assert_eq!(none(p, 0, Command::Reserve), Ok(()));
+    assert_eq!(p.read(0, 0, 64, 1), FREE);
+    assert_eq!(none(p, 1, Command::Reserve), Err(CONFLICT));
+    assert_eq!(p.write(1, 64, b.to_vec()), Err(CONFLICT));
+    assert_eq!(p.write(0, 64, a.to_vec()), Ok(()));
+    assert_eq!(none(p, 0, Command::Release), Ok(()));
+    assert_eq!(none(p, 1, Command::Reserve), Ok(()));
+    assert_eq!(p.read(1, 0, 64, 1), a, "it sees what was changed");
+    assert_eq!(none(p, 1, Command::Release), Ok(()));
+    assert_eq!(p.write(0, 64, a.to_vec()), Ok(()));
 }
 
 fn xcopy(p: &mut Play) {

@@ -109,10 +109,9 @@ fn a_unit_says_what_it_is_and_refuses_what_it_does_not_have() {
     assert_eq!(data, [0, 0, 3, 0xFF, 0, 0, 0x10, 0]);
     let (_, _, data) = rig.read(0, &[0xA0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0], 256);
     assert_eq!((data.len(), data[3]), (8 + 4 * 8, 32));
-    let refusals: [(u64, Vec<u8>, _); 6] = [
+    let refusals: [(u64, Vec<u8>, _); 5] = [
         (9, vec![0, 0, 0, 0, 0, 0], illegal(SenseCode::LOGICAL_UNIT_NOT_SUPPORTED)),
         (0, vec![0xFF, 0, 0, 0, 0, 0], illegal(SenseCode::INVALID_OPCODE)),
-        (0, vec![0x16, 0, 0, 0, 0, 0], illegal(SenseCode::INVALID_OPCODE)),
         (0, read10(8191, 2), illegal(SenseCode::LBA_OUT_OF_RANGE)),
         (0, read10(0, 4096), illegal(SenseCode::INVALID_FIELD_IN_CDB)),
         (0, vec![0x12, 1, 0x77, 0, 96, 0], illegal(SenseCode::INVALID_FIELD_IN_CDB)),

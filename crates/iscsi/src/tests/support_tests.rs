@@ -1,9 +1,10 @@
 //! `docs/scsi-support.md`: its table is written from that of commands, each row of it is tried, and its sequences are
 //! those that were played.
 
-use super::rig::{Rig, key};
+use super::rig::{Rig, ended, key};
 use crate::unit::is_served;
 use format::scsi::{CDB_BYTES_MAX, SUPPORTED, ScsiStatus, SenseCode, Supported};
+use frontend::Reply;
 use std::fmt::Write;
 
 /// What is to be said of commands, by the beginning of their names.
@@ -29,7 +30,7 @@ const NOTES: &[(&str, &str)] = &[
     ("EXTENDED COPY", "LID1, blocks to blocks, between LUNs of the target"),
     ("RECEIVE COPY DATA", "no data of a copy is held"),
     ("RECEIVE COPY", "of the last 16 list identifiers of the session"),
-    ("RESERVE (", "obsolete since SPC-3: use persistent reservations, which hold on all nodes"),
+    ("RESERVE (", "obsolete since SPC-3; the whole unit, on all nodes, until the session ends or a reset"),
     ("RELEASE (", "obsolete since SPC-3"),
     ("REPORT TARGET PORT GROUPS", "the groups of all nodes"),
 ];
@@ -70,7 +71,13 @@ fn each_command_of_the_support_page_is_served_or_refused_as_it_says() {
     let mut listed = rig.read(0, &[0xA3, 0x0C, 0, 0, 0, 0, 0, 0, 0x20, 0, 0, 0], 8192).2;
     listed.drain(..4);
     for entry in SUPPORTED {
-        let (status, sense, _) = rig.read(0, &cdb(entry), 0);
+        let wire = rig.client.read(0, &cdb(entry), 0);
+        let mut came = rig.say(&wire);
+        if let Some(asked) = rig.asked.pop_front() {
+            rig.away = Some(asked.request);
+            came = rig.answer(Ok(Reply::Done));
+        }
+        let (status, sense, _) = ended(&came);
         let code = key(sense).map(|(_, code)| code);
         let unknown = code == Some(SenseCode::INVALID_OPCODE) || entry.name == "RECEIVE COPY DATA (LID1)" && status != ScsiStatus::Good;
         assert_eq!(!unknown, is_served(entry), "{}: {status:?}, {code:?}", entry.name);

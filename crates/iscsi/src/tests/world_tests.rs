@@ -6,8 +6,10 @@ use super::view;
 use crate::limits::{LOGIN_TIME_MAX, SILENCE_MAX};
 use crate::shared::Shared;
 use crate::target::{Target, TargetMsg};
+use crate::view::View;
 use base::Duration;
 use format::iscsi::{HostPdu, ManagementRequest, NO_TAG, NopOut, TargetPdu, TextRequest, management};
+use frontend::{ControlVerb, Refused, Reply};
 use rt::sim::{HostId, NetOptions, World};
 use rt::{App, Buf, ConnId, Event, MeshEnd, Progress, Queue, Rt, SendList, UringOptions, launch};
 use std::cell::RefCell;
@@ -154,6 +156,24 @@ impl Rig {
         assert!(self.world.run_until(Duration::from_secs(5), || got(&p)), "an answer in time");
         p.wires.borrow_mut()[at].came.remove(0)
     }
+    /// Whether something has come that was not looked at.
+    pub(super) fn has_come(&self, at: usize) -> bool {
+        !self.peer.wires.borrow()[at].came.is_empty()
+    }
+    /// The host's end of a connection goes away.
+    pub(super) fn hang_up(&mut self, at: usize) {
+        let conn = self.peer.wires.borrow()[at].conn.expect("it is connected");
+        self.peer.rt.close(conn);
+        self.world.run_for(Duration::from_millis(50));
+    }
+    /// All cores serve another picture.
+    pub(super) fn serve(&mut self, view: &View) {
+        let served = Arc::new(view.clone());
+        for core in 0..CORES {
+            let rt = self.world.rt(self.server, core);
+            self.servers.borrow()[core].borrow_mut().target.apply(&rt, Arc::clone(&served));
+        }
+    }
     fn log_in(&mut self) -> usize {
         let at = self.connect();
         self.send(at, |c| c.login("InitialR2T=No\0"));
@@ -164,6 +184,40 @@ impl Rig {
     pub(super) fn closes_within(&mut self, at: usize, limit: Duration) -> bool {
         let p = self.peer.clone();
         self.world.run_until(limit, || p.wires.borrow()[at].closed)
+    }
+    /// The control plane carries out what all cores ask of it, and has it served; `refused`: it refuses all instead. How much that was.
+    pub(super) fn control(&mut self, view: &mut View, refused: Option<Refused>) -> usize {
+        self.world.run_for(Duration::from_millis(50));
+        let mut done = 0;
+        loop {
+            let next = |core: usize| self.servers.borrow()[core].borrow_mut().target.pop_control_request();
+            let Some(request) = (0..CORES).find_map(next) else { return done };
+            done += 1;
+            let ControlVerb::Reservation { volume, command } = request.what else { panic!("{request:?}") };
+            let result = refused.map_or_else(
+                || {
+                    let v = view.volumes.iter_mut().flatten().find(|v| v.id == volume).expect("a volume");
+                    let mut state = v.reservation.as_deref().cloned().unwrap_or_default();
+                    let outcome = state.execute(base::HostId::from_bytes(request.by.host_id), &command)?;
+                    state.name_ports(&request.by.ports);
+                    v.volume.reservation = Some(Arc::new(state));
+                    Ok(Reply::reserved(volume, outcome))
+                },
+                Err,
+            );
+            let served = Arc::new(view.clone());
+            for core in 0..CORES {
+                let rt = self.world.rt(self.server, core);
+                if refused.is_none() {
+                    self.servers.borrow()[core].borrow_mut().target.apply(&rt, Arc::clone(&served));
+                }
+                if core == request.id.core {
+                    self.servers.borrow()[core].borrow_mut().target.on_answer(&rt, request.id, result.clone());
+                }
+                rt.wake(core);
+            }
+            self.world.run_for(Duration::from_millis(50));
+        }
     }
     /// Whether volumes answer, on all cores.
     pub(super) fn hold(&mut self, hold: bool) {

@@ -77,6 +77,7 @@ fn requests(order: Order) -> Vec<Request> {
     match what {
         What::Io(io) => vec![io.request(&ns, tag)],
         What::Reserve(reservation) => of(reservation.request(ns.nsid)),
+        What::Unit { .. } => unreachable!("not given to a client over NVMe/TCP"),
         What::Report => of((Report { numd: REPORT_BYTES / 4 - 1, eds: true }.sqe(0, ns.nsid), Payload::In(vec![0; REPORT_BYTES as usize]))),
         What::Swap { offset, expected, data } => {
             let compare = Io::Compare { offset, data: expected }.request(&ns, op << 1 | 1);

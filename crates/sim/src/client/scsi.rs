@@ -59,6 +59,8 @@ pub(super) fn command(order: Order) -> Task {
             (Command::ExtendedCopy { list_length: list.len() as u32 }, Payload::Out(list))
         }
         What::Reserve(reservation) => reserve(reservation),
+        What::Unit { take: true } => (Command::Reserve, Payload::None),
+        What::Unit { take: false } => (Command::Release, Payload::None),
         What::Report => {
             let command = Command::PersistentReserveIn { action: ReserveIn::ReadFullStatus, allocation: REPORT_BYTES };
             (command, Payload::In(vec![0; REPORT_BYTES.into()]))

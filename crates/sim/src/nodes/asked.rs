@@ -86,7 +86,7 @@ impl Node {
         let (there, reply) = (Transaction::new().expect(&record), Reply::reserved(volume, outcome.clone()));
         let same = |old: &State| *old == state;
         let transaction = match old {
-            Some(old) if same(&old.state) => {
+            _ if same(old.as_ref().map_or(&State::default(), |old| &old.state)) => {
                 truth.executed(volume, state, &Asked { by, command: *command, outcome }, workload, self.moment.now());
                 return Ok((Transaction::new(), reply, nonce));
             }

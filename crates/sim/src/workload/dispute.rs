@@ -22,14 +22,25 @@ pub(super) struct Asked {
     client: usize,
     over_iscsi: bool,
     volume: usize,
-    reservation: Reservation,
+    wanted: Wanted,
+}
+
+/// What a client wants of a reservation.
+#[derive(Clone, Copy, Debug)]
+enum Wanted {
+    Reservation(Reservation),
+    /// RESERVE, or RELEASE, of the whole unit.
+    Unit {
+        take: bool,
+    },
 }
 
 impl Asked {
     /// How the command of a host that is not registered ends over iSCSI without being asked for (SPC-4 table 57): there is nothing to give up, or no
     /// key to name.
     fn ends_at_once(&self) -> Option<StatusCode> {
-        match self.reservation {
+        let Wanted::Reservation(reservation) = self.wanted else { return None };
+        match reservation {
             _ if !self.over_iscsi => None,
             Reservation::Unregister { key: None } => Some(StatusCode::SUCCESS),
             Reservation::Unregister { key: Some(_) } | Reservation::Replace { old: Some(_), .. } => Some(StatusCode::RESERVATION_CONFLICT),
@@ -38,7 +49,11 @@ impl Asked {
     }
     /// Whether a node may ask for this when it gets the command.
     fn may_mean(&self, command: &Command) -> bool {
-        match (self.reservation, *command) {
+        let reservation = match self.wanted {
+            Wanted::Reservation(reservation) => reservation,
+            Wanted::Unit { take } => return matches!((take, command), (true, Command::TakeUnit(_)) | (false, Command::GiveUnit(_))),
+        };
+        match (reservation, *command) {
             (Reservation::Register { key, cptpl }, Command::Register { nrkey, ptpl }) => {
                 // SCSI has no word for "as it is".
                 let kept = cptpl == PTPL_KEEP && !self.over_iscsi;
@@ -77,9 +92,19 @@ impl Workload {
         }
         let ns = self.volumes[volume].namespace;
         let nsid = ns.nsid;
-        let what = if kind == OpKind::Reserve { What::Reserve(self.draw_reservation(client, volume)) } else { What::Report };
-        if let What::Reserve(reservation) = what {
-            self.asked.push(Asked { op: self.next_op, client, over_iscsi: self.is_over_iscsi(client), volume, reservation });
+        let over_iscsi = self.is_over_iscsi(client);
+        let (what, wanted) = match kind {
+            OpKind::Reserve => match self.draw_unit(client, volume, over_iscsi) {
+                Some(take) => (What::Unit { take }, Some(Wanted::Unit { take })),
+                None => {
+                    let reservation = self.draw_reservation(client, volume);
+                    (What::Reserve(reservation), Some(Wanted::Reservation(reservation)))
+                }
+            },
+            _ => (What::Report, None),
+        };
+        if let Some(wanted) = wanted {
+            self.asked.push(Asked { op: self.next_op, client, over_iscsi, volume, wanted });
         }
         let (op, place) = (self.next_op, Place { volume, block: 0, blocks: 0 });
         self.next_op += 1;
@@ -90,6 +115,21 @@ impl Workload {
         self.flights.insert(op, flight);
         *self.counts.ops.entry(kind).or_default() += 1;
         Some(Order { op, volume, ns, what })
+    }
+
+    /// Whether a client takes the unit whole now, or gives it back; mostly neither.
+    fn draw_unit(&mut self, client: usize, volume: usize, over_iscsi: bool) -> Option<bool> {
+        if !over_iscsi {
+            return None;
+        }
+        let taken = self.volumes[volume].rights.newest().taken().map(|(by, _)| by == self.hosts[client]);
+        match taken {
+            // Who has it gives it back soon, so that others get on.
+            Some(true) if !self.rng.one_in(4) => Some(false),
+            Some(_) if self.rng.one_in(4) => Some(self.rng.one_in(2)),
+            None if self.rng.one_in(6) => Some(!self.rng.one_in(6)),
+            _ => None,
+        }
     }
 
     fn draw_reservation(&mut self, client: usize, volume: usize) -> Reservation {
@@ -116,18 +156,41 @@ impl Workload {
     }
 
     /// The node has asked for this in the name of a host: it must be what the host has sent.
-    fn check_asked(&mut self, volume: usize, by: HostId, command: &Command) -> Option<usize> {
+    fn check_asked(&mut self, volume: usize, by: HostId, command: &Command, now: u64) -> Option<usize> {
         // Examinations have hosts of their own.
         let client = self.volumes[volume].rights.client_of(by)?;
+        if matches!(command, Command::GiveUnit(_)) && self.ends_with_session(client, volume, now) {
+            return Some(client);
+        }
         if !self.asked.iter().any(|a| (a.client, a.volume) == (client, volume) && a.may_mean(command)) {
             self.fail(format!("{command:?} on volume {volume} is not what client {client} has sent: {:?}", self.asked), None);
         }
         Some(client)
     }
 
+    /// A unit is given back that its client has not released: what it took may end with its session, which goes on only in the eyes of the client.
+    fn ends_with_session(&mut self, client: usize, volume: usize, now: u64) -> bool {
+        if self.asked.iter().any(|a| (a.client, a.volume) == (client, volume) && matches!(a.wanted, Wanted::Unit { take: false })) {
+            return false;
+        }
+        self.units_given.push((client, now));
+        true
+    }
+    /// A client has a session from now on, and none of those before.
+    pub fn session_began(&mut self, client: usize) {
+        self.units_given.retain(|(of, _)| *of != client);
+    }
+    /// A command of a client that was sent at `sent` has succeeded in its session: no unit was given back for the end of it before.
+    pub(super) fn session_goes_on(&mut self, client: usize, sent: u64) {
+        // With several nodes it may be the end of an earlier session, which a node hears of late.
+        if self.several.is_none() && self.units_given.iter().any(|(of, at)| *of == client && *at < sent) {
+            self.fail(format!("what client {client} has taken whole was given back, and its session goes on"), None);
+        }
+    }
+
     /// The operator has carried out a reservation command; every core will serve it soon.
     pub fn reserved(&mut self, volume: usize, by: HostId, state: State, command: &Command, outcome: &Outcome, now: u64) {
-        let Some(client) = self.check_asked(volume, by, command) else { return };
+        let Some(client) = self.check_asked(volume, by, command, now) else { return };
         self.note(now, format!("client {client} has changed the reservation of volume {volume}: {command:?}"));
         let v = &mut self.volumes[volume];
         if !v.rights.decided(state, client, command, outcome, now) {
@@ -154,7 +217,7 @@ impl Workload {
             return self
                 .fail(format!("{command:?} on volume {volume} was refused with {why:?}, which is not what the standard says"), None);
         }
-        if let Some(client) = self.check_asked(volume, by, command) {
+        if let Some(client) = self.check_asked(volume, by, command, now) {
             self.volumes[volume].rights.refused(client, why, now);
         }
     }
@@ -171,8 +234,10 @@ impl Workload {
         let v = &mut self.volumes[flight.place.volume];
         let refused = |why| v.rights.was_refused(flight.client, why, flight.sent);
         let at_once = at_once && v.rights.may_be_unregistered(flight.client, flight.sent, now);
+        let taken = v.rights.may_be_taken_from(flight.client, flight.sent, now);
         let legal = match status.code {
             _ if at_once => true,
+            StatusCode::RESERVATION_CONFLICT if taken => true,
             _ if status.is_success() => v.rights.was_decided(flight.client, flight.sent),
             StatusCode::RESERVATION_CONFLICT => refused(Refusal::Conflict),
             StatusCode::INVALID_FIELD => refused(Refusal::InvalidField),
@@ -203,7 +268,9 @@ impl Workload {
 
     pub(super) fn report_done(&mut self, op: u64, flight: &Flight, status: Status, reported: Option<&Reported>, now: u64) {
         if !status.is_success() {
+            let taken = self.volumes[flight.place.volume].rights.may_be_taken_from(flight.client, flight.sent, now);
             let legal = status.code == StatusCode::ABORT_REQUESTED && flight.aborted
+                || status.code == StatusCode::RESERVATION_CONFLICT && taken && self.is_over_iscsi(flight.client)
                 || self.unsteady && !status.dnr
                 || self.may_be_unserved(flight, status, now);
             if !legal {

@@ -132,6 +132,8 @@ pub struct Workload {
     pub(super) hosts: Hosts,
     /// Reservation commands that were sent and not heard of.
     pub(super) asked: Vec<Asked>,
+    /// Clients for whom a unit was given back that they had not released, and when; until they have another session.
+    pub(super) units_given: Vec<(usize, u64)>,
     /// The volumes.
     pub volumes: Vec<Volume>,
     pub(super) flights: BTreeMap<u64, Flight>,

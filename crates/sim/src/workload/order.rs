@@ -40,6 +40,11 @@ pub enum What {
     },
     /// A command on the reservation.
     Reserve(Reservation),
+    /// The unit is taken whole, or given back: of SCSI only.
+    Unit {
+        /// Taken.
+        take: bool,
+    },
     /// A report of the reservation.
     Report,
 }

@@ -247,6 +247,43 @@ fn every_node_is_a_port_whose_state_follows_the_owner_of_the_volume() {
     assert_eq!(by_b.read(1, 5, 1, 4096).sense, Some((SenseKey::NotReady, SenseCode::PORT_IN_TRANSITION)));
 }
 
+#[test]
+fn a_host_takes_a_volume_whole_from_both_protocols_until_its_session_ends_or_the_daemon_does() {
+    let mut daemon = Daemon::on_iscsi(&USUAL);
+    daemon.ok("volume create v --size 32MiB");
+    daemon.ok("subsystem set default --iscsi");
+    let reserve = |host: &mut Host| host.command(1, &[0x16, 0, 0, 0, 0, 0], 0, &[]);
+    let mut a = Host::log_in(&daemon.iscsi(None)).unwrap();
+    let mut b = Host::log_in(&Login { session: 2, ..daemon.iscsi(None) }).unwrap();
+    let controller = Controller::connect(daemon.options()).unwrap();
+    let mut nvme = controller.open_queue(1, 8, controller.namespace(1).unwrap()).unwrap();
+    let conflict = ScsiStatus::ReservationConflict;
+    reserve(&mut a).good();
+    a.write(1, 0, &[1; 4096], 4096).good();
+    assert_eq!((b.read(1, 0, 1, 4096).status, reserve(&mut b).status), (conflict, conflict));
+    let read = nvme.execute(Io::Read { offset: 0, len: 4096 }).unwrap().status.code;
+    assert_eq!(read, StatusCode::RESERVATION_CONFLICT);
+    let shown = daemon.json("volume show v");
+    assert_eq!(shown["reservation"]["taken_by"], daemon.iscsi(None).host.as_str(), "{shown}");
+    assert!(daemon.ok("volume show v").contains("taken whole by"));
+
+    // Its connection is lost.
+    drop(a);
+    until("it is given back", || (reserve(&mut b).status == ScsiStatus::Good).then_some(()));
+    nvme.reserve(Reservation::Register { key: 0xC, cptpl: 0 }).unwrap_err();
+
+    // kill -9: the session of who has it is gone.
+    daemon.kill_and_start();
+    let mut a = Host::log_in(&daemon.iscsi(None)).unwrap();
+    until("it is given back", || (a.read(1, 0, 1, 4096).status == ScsiStatus::Good).then_some(()));
+    // A clear by the administrator.
+    let mut b = Host::log_in(&Login { session: 2, ..daemon.iscsi(None) }).unwrap();
+    reserve(&mut b).good();
+    assert_eq!(a.read(1, 0, 1, 4096).status, conflict);
+    daemon.ok("volume clear-reservation v --yes");
+    a.read(1, 0, 1, 4096).good();
+}
+
 /// Service actions of PERSISTENT RESERVE OUT.
 const REGISTER: u8 = 0;
 const RESERVE: u8 = 1;

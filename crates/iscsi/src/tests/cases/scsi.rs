@@ -30,7 +30,14 @@ pub(super) fn cases(c: &mut Cases) {
         c.add(format!("operation code {opcode:02X}h"), "SPC-4 4.2.5", State::Full, command(0, cdb), NO_OPCODE);
     }
     for (name, opcode) in [("RESERVE (6)", 0x16u8), ("RELEASE (6)", 0x17), ("RESERVE (10)", 0x56), ("RELEASE (10)", 0x57)] {
-        c.add(name, "SPC-4 (obsolete)", State::Full, command(0, vec![opcode, 0, 0, 0, 0, 0, 0, 0, 0, 0]), NO_OPCODE);
+        let name = format!("{name} of extents, or for a third party");
+        c.add(
+            name,
+            "SPC-2 7.21, 7.17",
+            State::Full,
+            command(0, vec![opcode, 0x11, 0, 0, 0, 0, 0, 0, 0, 0]),
+            "5h 24h/00h, CDB byte 1 bit 4",
+        );
     }
     for (name, opcode, action) in [
         ("PERSISTENT RESERVE IN", 0x5Eu8, 4u8),
