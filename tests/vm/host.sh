@@ -282,7 +282,7 @@ write_config
 if make_networks && do_daemon_start && form_cluster && create_groups; then
   NQN=$(basalt subsystem list --json | jq -r '.[] | select(.name == "default") | .nqn')
   env=("ADDR=10.0.2.2" "PORT=${PORTS[1]}" "ADDR2=10.0.3.2" "PORT2=$PORT2" "DISCOVERY_PORT=${DISCOVERY_PORTS[1]}" "NODES=$NODES" "DATA_NODES=$DATA_NODES"
-    "NQN=$NQN" "KILLS=${KILLS:-}" "ROLES=${ROLES:-}" "ROUNDS=${ROUNDS:-}" "LEADER=${LEADER:-}" "EVERY=${EVERY:-}" "CHANGES=${CHANGES:-}" "HANDOVERS=${HANDOVERS:-}" "LARGE=${LARGE:-}" "APART=${VM_APART:-}")
+    "NQN=$NQN" "KILLS=${KILLS:-}" "ROLES=${ROLES:-}" "ROUNDS=${ROUNDS:-}" "LEADER=${LEADER:-}" "EVERY=${EVERY:-}" "CHANGES=${CHANGES:-}" "HANDOVERS=${HANDOVERS:-}" "LARGE=${LARGE:-}" "KEEP_ALIVE=${KEEP_ALIVE:-}" "APART=${VM_APART:-}")
   for ((n = 1; n <= NODES; n++)); do env+=("ADDR_OF[$n]=$(guest_address "$n")" "PORT_OF[$n]=${PORTS[n]}" "DISCOVERY_PORT_OF[$n]=${DISCOVERY_PORTS[n]}" "ISCSI_PORT_OF[$n]=${ISCSI_PORTS[n]}"); done
   leave_env "${env[@]}"
 else

@@ -5,7 +5,7 @@
 //! Never: reads anything.
 
 use crate::iscsi::{Session, SessionFault, Volume, VolumeFault, session_faults, volume_faults, volumes};
-use crate::kernel::{KERNEL_ISSUES, KernelIssue, QUEUE_DEPTH_SINCE};
+use crate::kernel::{KEEP_ALIVE_TWICE, KERNEL_ISSUES, KernelIssue, KernelVersion, QUEUE_DEPTH_SINCE};
 use crate::read::{Controller, Host, Multipath, Subsystem, Timeout};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -35,9 +35,19 @@ pub enum PathFault {
     /// The connection is not live, but so.
     State(String),
     /// It has been without keep-alive.
-    NoKeepAlive,
-    /// Its Keep Alive Timeout is this, in seconds.
-    KeepAlive(u32),
+    NoKeepAlive {
+        /// The longest that it should have, in seconds.
+        most: u32,
+    },
+    /// Its Keep Alive Timeout is too long.
+    KeepAlive {
+        /// It is this, in seconds.
+        seconds: u32,
+        /// The longest that it should be.
+        most: u32,
+        /// The kernel leaves a path only when a second keep-alive is late.
+        twice: bool,
+    },
     /// It is given up after so many seconds without a connection.
     CtrlLoss(u32),
     /// It is tried again only after that.
@@ -103,7 +113,7 @@ pub fn judge(host: &Host) -> Vec<Finding<'_>> {
         (false, _) if host.discovery.is_empty() => all.push(Finding::NoDiscovery),
         _ => {}
     }
-    host.subsystems.iter().for_each(|s| of_subsystem(s, &mut all));
+    host.subsystems.iter().for_each(|s| of_subsystem(s, host.kernel_version, &mut all));
     host.sessions.iter().for_each(|s| all.extend(session_faults(s).into_iter().map(|fault| Finding::Session(s, fault))));
     for v in volumes(&host.sessions) {
         all.extend(volume_faults(&v).into_iter().map(|fault| Finding::Volume(v.clone(), fault)));
@@ -111,7 +121,7 @@ pub fn judge(host: &Host) -> Vec<Finding<'_>> {
     all
 }
 
-fn of_subsystem<'a>(s: &'a Subsystem, all: &mut Vec<Finding<'a>>) {
+fn of_subsystem<'a>(s: &'a Subsystem, kernel: Option<KernelVersion>, all: &mut Vec<Finding<'a>>) {
     if let Some(policy) = s.iopolicy.as_deref().filter(|p| !IO_POLICIES.contains(p)) {
         all.push(Finding::IoPolicy(s, policy));
     }
@@ -134,18 +144,24 @@ fn of_subsystem<'a>(s: &'a Subsystem, all: &mut Vec<Finding<'a>>) {
         }
     }
     for c in &s.controllers {
-        all.extend(faults(c).into_iter().map(|fault| Finding::Path(c, fault)));
+        all.extend(faults(c, kernel).into_iter().map(|fault| Finding::Path(c, fault)));
     }
 }
 
-fn faults(c: &Controller) -> Vec<PathFault> {
+/// The longest keep-alive timeout with which this kernel leaves a dead path in time, in seconds; and whether it waits for it twice.
+fn keep_alive(kernel: Option<KernelVersion>) -> (u32, bool) {
+    if kernel == Some(KEEP_ALIVE_TWICE) { (KEEP_ALIVE_TMO_S / 2, true) } else { (KEEP_ALIVE_TMO_S, false) }
+}
+
+fn faults(c: &Controller, kernel: Option<KernelVersion>) -> Vec<PathFault> {
+    let (most, twice) = keep_alive(kernel);
     let mut all = Vec::new();
     if c.state != "live" {
         all.push(PathFault::State(c.state.clone()));
     }
     match c.keep_alive_tmo_s {
-        Some(0) => all.push(PathFault::NoKeepAlive),
-        Some(s) if s > KEEP_ALIVE_TMO_S => all.push(PathFault::KeepAlive(s)),
+        Some(0) => all.push(PathFault::NoKeepAlive { most }),
+        Some(seconds) if seconds > most => all.push(PathFault::KeepAlive { seconds, most, twice }),
         _ => {}
     }
     if let Some(Timeout::Seconds(s)) = c.ctrl_loss_tmo {
@@ -248,8 +264,13 @@ impl PathFault {
         match self {
             PathFault::State(state) if state.is_empty() => "the state of the connection is not known".to_owned(),
             PathFault::State(state) => format!("the connection is {state}"),
-            PathFault::NoKeepAlive => "it has no keep-alive: a dead path is never noticed while nothing is sent".to_owned(),
-            PathFault::KeepAlive(s) => format!("keep_alive_tmo is {s} s: a dead path is noticed after up to {} s", s + s / 2),
+            PathFault::NoKeepAlive { .. } => "it has no keep-alive: a dead path is never noticed while nothing is sent".to_owned(),
+            PathFault::KeepAlive { seconds: s, twice: false, .. } => {
+                format!("keep_alive_tmo is {s} s: a dead path is noticed after up to {} s", s + s / 2)
+            }
+            PathFault::KeepAlive { seconds: s, twice: true, .. } => {
+                format!("keep_alive_tmo is {s} s, and this kernel waits for it twice: a dead path is left after up to {} s", 3 * s + 1)
+            }
             PathFault::CtrlLoss(s) => format!("ctrl_loss_tmo is {s} s: a node that is away for longer does not come back by itself"),
             PathFault::ReconnectDelay(delay) => format!("reconnect_delay is {delay}: a node that is back is used late"),
             PathFault::FastIoFail(s) => format!("fast_io_fail_tmo is {s} s: commands fail when all paths are away for that long"),
@@ -259,10 +280,8 @@ impl PathFault {
         let at = format!("/sys/class/nvme/{controller}");
         match self {
             PathFault::State(_) => "look at the node behind the address, and at the network to it; 'dmesg' says why".to_owned(),
-            PathFault::NoKeepAlive | PathFault::KeepAlive(_) => {
-                format!(
-                    "nvme disconnect -d {controller}, then connect again with --keep-alive-tmo={KEEP_ALIVE_TMO_S} (it cannot be changed later)"
-                )
+            PathFault::NoKeepAlive { most } | PathFault::KeepAlive { most, .. } => {
+                format!("nvme disconnect -d {controller}, then connect again with --keep-alive-tmo={most} (it cannot be changed later)")
             }
             PathFault::CtrlLoss(_) => format!("echo -1 > {at}/ctrl_loss_tmo, and connect with --ctrl-loss-tmo=-1 or install the udev rule"),
             PathFault::ReconnectDelay(_) => format!(

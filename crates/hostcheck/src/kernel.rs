@@ -39,5 +39,8 @@ pub const KERNEL_ISSUES: [KernelIssue; 4] = [
     },
 ];
 
+/// Of this version kernels stay with a dead path until a keep-alive has been late twice, one after the other: Debian 12's, measured with 6.1.0-57.
+pub const KEEP_ALIVE_TWICE: KernelVersion = KernelVersion(6, 1);
+
 /// The first kernel with the I/O policy queue-depth.
 pub const QUEUE_DEPTH_SINCE: KernelVersion = KernelVersion(6, 11);

@@ -114,6 +114,19 @@ fn each_setting_that_is_wrong_is_found_and_nothing_else() {
     }
 }
 
+/// Debian 12's kernel waits for a keep-alive twice.
+#[test]
+fn a_kernel_that_is_slow_to_leave_a_path_needs_a_shorter_keep_alive() {
+    let dir = good_host();
+    put(dir.path(), "proc/sys/kernel/osrelease", "6.1.0-57-amd64");
+    put(dir.path(), "sys/class/nvme-subsystem/nvme-subsys0/iopolicy", "round-robin");
+    put(dir.path(), "sys/class/nvme/nvme1/kato", "1");
+    let found = words(dir.path());
+    let [one] = &found[..] else { panic!("{found:?}") };
+    assert!(one.level == Level::Change && one.what.contains("this kernel waits for it twice: a dead path is left after up to 7 s"), "{one:?}");
+    assert!(one.advice.contains("nvme disconnect -d nvme2") && one.advice.contains("--keep-alive-tmo=1"), "{one:?}");
+}
+
 #[test]
 fn what_is_wrong_of_the_machine_is_found() {
     let cases: &[(&str, &str, Level, &str)] = &[

@@ -5,10 +5,11 @@ LOG_BAD=$LOG_BAD_KILLED
 STALL_MAX_MS=15000 # a busy machine; what was measured is printed
 STALLS=() SEED=0
 
-connect_paths() { # HOW-MANY: to the first nodes
-  local n; PATHS=$1
+connect_paths() { # HOW-MANY: to the first nodes. KEEP_ALIVE: seconds, for what docs/host-settings.md says
+  local n keep=2; PATHS=$1
+  case $(uname -r) in 6.1.*) keep=1 ;; esac
   for ((n = 1; n <= PATHS; n++)); do
-    nvme connect -t tcp -n "$NQN" --nr-io-queues=1 --keep-alive-tmo=2 --reconnect-delay=1 --ctrl-loss-tmo=600 -a "${ADDR_OF[n]}" -s "${PORT_OF[n]}" ||
+    nvme connect -t tcp -n "$NQN" --nr-io-queues=1 --keep-alive-tmo="${KEEP_ALIVE:-$keep}" --reconnect-delay=1 --ctrl-loss-tmo=600 -a "${ADDR_OF[n]}" -s "${PORT_OF[n]}" ||
       die "connect to node $n"
   done
   S=$(dirname "$(grep -lx "$NQN" /sys/class/nvme-subsystem/*/subsysnqn)")
