@@ -453,6 +453,9 @@ Devices that hold something are refused, except with --force. Devices that are m
         /// The write buffer's file takes space as it is written, too: writes fail when its file system is full
         #[arg(long)]
         sparse: bool,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
     },
     /// List disk groups
     #[command(visible_alias = "ls", after_help = "Examples:\n  basalt group list")]

@@ -80,6 +80,9 @@ Hosts that are connected with less than --security asks for are disconnected.")]
         /// No longer let them
         #[arg(long)]
         no_manage_namespaces: bool,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Let a host connect
     #[command(after_help = "Examples:
@@ -110,6 +113,9 @@ Hosts that are connected with less than --security asks for are disconnected.")]
         /// Not every host
         #[arg(long)]
         any: bool,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Show a volume to the hosts of a subsystem
     #[command(
@@ -197,6 +203,9 @@ A machine that connects over both has two names here, one for each.")]
         tls: TlsArgs,
         #[command(flatten)]
         chap: ChapArgs,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Check this machine, which connects to volumes: settings, paths, kernel, and what to change
     #[command(after_help = "Examples:

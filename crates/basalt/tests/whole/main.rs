@@ -27,6 +27,7 @@ mod nemesis;
 mod output;
 mod overload;
 mod pdu;
+mod questions;
 mod reservations;
 mod resize;
 mod tls;
