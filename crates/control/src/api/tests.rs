@@ -95,7 +95,7 @@ impl Bench {
         (status, value["code"].as_str().unwrap().into(), value["message"].as_str().unwrap().into())
     }
 
-    async fn with_group(self) -> Self {
+    pub async fn with_group(self) -> Self {
         let cache = self.dir.path().join("cache.img");
         let capacity: Vec<Value> = (0..2).map(|n| json!({"path": self.dir.path().join(format!("c{n}.img")), "bytes": 100 * GIB})).collect();
         let group = json!({"name": "g1", "cache": {"path": cache, "bytes": GIB}, "capacity": capacity, "sparse": true});
@@ -103,7 +103,7 @@ impl Bench {
         self
     }
 
-    async fn volume(&self, name: &str, bytes: u64) -> Value {
+    pub async fn volume(&self, name: &str, bytes: u64) -> Value {
         self.ok("POST", "/api/v1/volumes", json!({"name": name, "bytes": bytes})).await
     }
 
@@ -577,6 +577,27 @@ async fn the_metrics_page_is_well_formed_and_covers_every_layer() {
     assert!(page.contains("basalt_object_latency_seconds_bucket{operation=\"read\",le=\"+Inf\"} 1"), "{page}");
 }
 
+/// Text for everybody, OpenMetrics for who asks for it.
+#[tokio::test]
+async fn the_metrics_page_comes_as_the_request_accepts_it() {
+    let bench = Bench::new();
+    for (accept, content_type, ends_so) in [
+        (None, "text/plain; version=0.0.4; charset=utf-8", false),
+        (Some("text/plain"), "text/plain; version=0.0.4; charset=utf-8", false),
+        (Some("application/openmetrics-text;version=1.0.0,*/*;q=0.1"), "application/openmetrics-text; version=1.0.0; charset=utf-8", true),
+    ] {
+        let mut request = Request::get("/metrics");
+        if let Some(accept) = accept {
+            request = request.header("accept", accept);
+        }
+        let response = bench.router.clone().oneshot(request.body(HttpBody::empty()).unwrap()).await.unwrap();
+        let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+        assert_eq!((&*header("content-type"), &*header("vary")), (content_type, "accept"));
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(bytes.ends_with(b"\n# EOF\n"), ends_so, "{accept:?}");
+    }
+}
+
 #[tokio::test]
 async fn times_on_the_metrics_page_are_seconds_and_a_volume_that_is_not_served_is_not_online() {
     let bench = Bench::new().with_group().await;
@@ -621,13 +642,16 @@ async fn on_tcp_the_token_is_asked_for_and_the_socket_has_its_mode() {
     let token = Token::new("0123456789abcdef").unwrap();
     let served = serve(bench.control.clone(), socket, Some(("127.0.0.1:0".parse().unwrap(), token))).await.unwrap();
     assert!(matches!(bind_unix(&path, 0o600), Err(ServeError::SocketInUse(_))));
-    for (header, status) in [("", "401"), ("Authorization: Bearer wrong\r\n", "401"), ("Authorization: Bearer 0123456789abcdef\r\n", "200")]
-    {
+    let headers = [("", "401"), ("Authorization: Bearer wrong\r\n", "401"), ("Authorization: Bearer 0123456789abcdef\r\n", "200")];
+    let paths = ["/api/v1/status", "/metrics", "/api/v1/openapi.json"];
+    for (path, (header, status)) in paths.into_iter().flat_map(|path| headers.map(|with| (path, with))) {
         let mut stream = tokio::net::TcpStream::connect(served.tcp.unwrap()).await.unwrap();
-        stream.write_all(format!("GET /api/v1/status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{header}\r\n").as_bytes()).await.unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{header}\r\n").as_bytes()).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {answer}");
+        let shows_figures = answer.contains("basalt_build_info");
+        assert_eq!(shows_figures, (path, status) == ("/metrics", "200"), "{path}: {answer}");
     }
     served.stop().await;
 }
