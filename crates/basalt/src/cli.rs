@@ -98,7 +98,7 @@ SIGTERM and SIGINT end it in order: what is under way is answered, checkpoints a
     /// Witnesses: servers that vote and hold no data
     #[command(subcommand, arg_required_else_help = true)]
     Witness(WitnessCommand),
-    /// Drives of this node
+    /// Drives of a node
     #[command(subcommand, arg_required_else_help = true)]
     Drive(DriveCommand),
     /// Disk groups: a cache device and one to seven capacity devices
@@ -132,6 +132,7 @@ SIGTERM and SIGINT end it in order: what is under way is answered, checkpoints a
     #[command(after_help = "Examples:
   basalt audit
   basalt audit --since 2h
+  basalt audit --node storage2
   basalt audit --since 1795301761 --until 1795305361 --limit 10000 --json > audit.json
   basalt audit --limit 1000 --json | jq '.[] | select(.event == \"refused\")'")]
     Audit {
@@ -144,6 +145,9 @@ SIGTERM and SIGINT end it in order: what is under way is answered, checkpoints a
         /// Only what was noted before: the same
         #[arg(long, value_name = "TIME", value_parser = when)]
         until: Option<u64>,
+        /// The node whose log it is [default: the one behind --api]
+        #[arg(long, value_name = "NODE")]
+        node: Option<String>,
     },
     /// Put load on storage, measure it, explain what was measured
     #[command(subcommand, arg_required_else_help = true)]
@@ -411,9 +415,14 @@ pub enum DriveCommand {
         visible_alias = "ls",
         after_help = "Examples:
   basalt drive list
+  basalt drive list --node storage2
   basalt drive list --json | jq -r '.[] | select(.use_state == \"free\") | .path'"
     )]
-    List,
+    List {
+        /// The node that has them [default: the one behind --api]
+        #[arg(long, value_name = "NODE")]
+        node: Option<String>,
+    },
     /// Show a drive: what it is, who uses it, and what it says of its health (SMART)
     #[command(after_help = "Examples:
   basalt drive show /dev/nvme0n1
@@ -423,6 +432,9 @@ NVMe drives are asked for log page 02h, through the kernel. Nothing is changed o
     Show {
         /// Its path, or the last part of that
         drive: String,
+        /// The node that has it [default: the one behind --api]
+        #[arg(long, value_name = "NODE")]
+        node: Option<String>,
     },
 }
 

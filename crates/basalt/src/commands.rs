@@ -38,8 +38,10 @@ pub fn run(cli: Cli) -> Done {
         Command::Cluster(command) => form::cluster(&session, command),
         Command::Node(command) => form::node(&session, command),
         Command::Witness(WitnessCommand::Join(args)) => form::join(&session, args, true),
-        Command::Drive(DriveCommand::List) => session.list("/drives", show::drives),
-        Command::Drive(DriveCommand::Show { drive }) => session.one(&format!("/drives/{}", part(&drive)), show::drive),
+        Command::Drive(DriveCommand::List { node }) => session.list(&format!("/drives{}", query_of(&[of_node(node)])), show::drives),
+        Command::Drive(DriveCommand::Show { drive, node }) => {
+            session.one(&format!("/drives/{}{}", part(&drive), query_of(&[of_node(node)])), show::drive)
+        }
         Command::Group(command) => session.group(command),
         Command::Policy(command) => session.policy(command),
         Command::Volume(command) => session.volume(command),
@@ -47,15 +49,26 @@ pub fn run(cli: Cli) -> Done {
         Command::Host(command) => session.host(command),
         Command::Iostat(args) => crate::iostat::iostat(&session, &args),
         Command::Top(args) => crate::iostat::top(&session, &args),
-        Command::Audit { limit, since, until } => {
-            let since = since.map(|at| format!("&since_unix_ms={}", at.saturating_mul(1000))).unwrap_or_default();
-            let until = until.map(|at| format!("&until_unix_ms={}", at.saturating_mul(1000))).unwrap_or_default();
-            session.list(&format!("/audit?limit={limit}{since}{until}"), show::audit)
+        Command::Audit { limit, since, until, node } => {
+            let at = |name, at: Option<u64>| at.map(|at| (name, at.saturating_mul(1000).to_string()));
+            let limit = Some(("limit", limit.to_string()));
+            let query = query_of(&[limit, at("since_unix_ms", since), at("until_unix_ms", until), of_node(node)]);
+            session.list(&format!("/audit{query}"), show::audit)
         }
         Command::Lab(_) | Command::Serve { .. } | Command::Config(_) | Command::Completions { .. } | Command::Man { .. } => {
             unreachable!("done above")
         }
     }
+}
+
+/// The query of a path, of what is given.
+fn query_of(parameters: &[Option<(&str, String)>]) -> String {
+    let all: Vec<String> = parameters.iter().flatten().map(|(name, value)| format!("{name}={}", part(value))).collect();
+    if all.is_empty() { String::new() } else { format!("?{}", all.join("&")) }
+}
+
+fn of_node(node: Option<String>) -> Option<(&'static str, String)> {
+    node.map(|node| ("node", node))
 }
 
 /// One command's way to the daemon and to the terminal.

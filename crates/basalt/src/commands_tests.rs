@@ -36,3 +36,9 @@ fn a_change_of_a_subsystem_is_asked_about_when_it_disconnects_hosts() {
     let both = SubsystemChange { security: Some(Security::Authenticated), ..iscsi(Some(false), None) };
     assert_eq!(asked(&served, &both).unwrap().matches('?').count(), 2);
 }
+
+#[test]
+fn a_query_has_what_is_given_with_nothing_in_it_that_means_something_else() {
+    assert_eq!(query_of(&[None, of_node(None)]), "");
+    assert_eq!(query_of(&[Some(("limit", "5".into())), None, of_node(Some("a&limit=1".into()))]), "?limit=5&node=a%26limit%3D1");
+}

@@ -31,4 +31,5 @@ mod questions;
 mod reservations;
 mod resize;
 mod tls;
+mod token;
 mod watching;

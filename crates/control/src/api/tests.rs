@@ -656,6 +656,51 @@ async fn on_tcp_the_token_is_asked_for_and_the_socket_has_its_mode() {
     served.stop().await;
 }
 
+/// Who tries tokens is in the audit log, and does not fill it.
+#[tokio::test]
+async fn requests_without_the_token_are_noted_a_few_in_each_period_and_the_rest_is_counted() {
+    use axum::{extract::ConnectInfo, middleware::from_fn_with_state};
+    let dir = tempfile::tempdir().unwrap();
+    let directory = Arc::new(Embedded::open(dir.path(), base::ClusterId::from_bytes([7; 16])).unwrap());
+    let identity = Identity { node: "h1".into(), fault_domain: "h1".into(), version: "0.1.0".into(), cores: 2 };
+    let log = crate::audit::AuditLog::open(dir.path()).unwrap();
+    let control = Control::new(directory, Arc::new(FakePlane::default()), identity, drive::Scanner::default()).with_audit(log);
+    let control = Arc::new(control);
+    let period = std::time::Duration::from_secs(3);
+    let mut guard = auth::Guard::new(Token::new("0123456789abcdef").unwrap(), control.clone());
+    guard.period = period;
+    let (router, _) = router(control.clone());
+    let router = router.layer(from_fn_with_state(guard, auth::require));
+    let peer = audited::Administrator::Remote("192.0.2.7:4000".parse().unwrap());
+    let ask = async |path: &str, token: Option<&str>| {
+        let mut request = Request::get(path).extension(ConnectInfo(peer.clone()));
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        router.clone().oneshot(request.body(HttpBody::empty()).unwrap()).await.unwrap().status().as_u16()
+    };
+    let noted = || control.audit_entries(1000).unwrap();
+    assert_eq!(ask("/api/v1/openapi.json", Some("0123456789abcdef")).await, 200);
+    assert_eq!(noted().len(), 0);
+    assert_eq!(ask("/api/v1/volumes?token=0123456789abcdef", None).await, 401);
+    let long = format!("/{}", "x".repeat(5000));
+    for _ in 0..99 {
+        assert_eq!(ask(&long, Some("wrong-wrong-wrong")).await, 401);
+    }
+    let first = noted();
+    assert_eq!(first.len(), 8, "{first:?}");
+    assert!(first.iter().all(|e| e.event == "authentication-failed" && e.peer.as_deref() == Some("192.0.2.7:4000")), "{first:?}");
+    let text = |n: usize| (first[n].by.as_deref().unwrap(), first[n].action.as_deref().unwrap(), first[n].result.as_deref().unwrap());
+    assert_eq!((text(0).0, text(0).1), ("who has no token", "GET /api/v1/volumes"));
+    assert!(text(0).2.starts_with("refused (401)") && text(1).0 == "who has a wrong token" && text(1).1.len() == 200, "{first:?}");
+    assert!(!format!("{first:?}").contains("wrong-wrong") && !format!("{first:?}").contains("0123456789abcdef"), "no token is noted");
+    tokio::time::sleep(period + period / 2).await;
+    let all = noted();
+    assert!(all.len() == 9 && all[8].action.as_deref().is_some_and(|what| what.starts_with("92 more requests")), "{all:?}");
+    assert_eq!(ask("/api/v1/status", None).await, 401);
+    assert_eq!(noted().len(), 10, "another period has begun");
+}
+
 #[path = "input_tests.rs"]
 mod input;
 

@@ -76,6 +76,13 @@ impl Control {
         }
     }
 
+    /// Somebody without the token of the API has asked for something.
+    pub(crate) fn note_unauthenticated(&self, action: Action) {
+        if let Some(log) = &self.audit {
+            log.note_unauthenticated(action);
+        }
+    }
+
     /// The newest entries of the audit log of a node, oldest first.
     pub(crate) fn audit_entries_of(&self, node: Option<&str>, which: Which) -> Result<Vec<api::AuditEntry>, Problem> {
         let node = node.map(|node| self.node_called(node)).transpose()?.filter(|n| n.name != self.identity.node);
