@@ -137,7 +137,7 @@ SIGTERM and SIGINT end it in order: what is under way is answered, checkpoints a
   basalt audit --limit 1000 --json | jq '.[] | select(.event == \"refused\")'")]
     Audit {
         /// The most entries to show, the newest; up to 10000
-        #[arg(long, short = 'n', default_value_t = 50, value_name = "COUNT")]
+        #[arg(long, short = 'n', default_value_t = 50, value_name = "COUNT", value_parser = entries)]
         limit: usize,
         /// Only what was noted since then: 30m, 2h, 7d ago, or seconds since 1970
         #[arg(long, value_name = "TIME", value_parser = when)]
@@ -457,7 +457,7 @@ Devices that hold something are refused, except with --force. Devices that are m
         #[arg(long, value_name = "DEVICE", required = true, value_parser = device)]
         capacity: Vec<control::api::types::NewDevice>,
         /// How many cores it can use at once: 1, 2, 4, 8 or 16. It stays so
-        #[arg(long, default_value_t = 16)]
+        #[arg(long, default_value_t = 16, value_parser = shards)]
         shards: u8,
         /// Take devices that hold something: what they hold is destroyed
         #[arg(long)]
@@ -813,7 +813,21 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 fn size_limit(text: &str) -> Result<u64, String> {
-    if text == "none" { Ok(0) } else { size(text) }
+    match text {
+        "none" => Ok(0),
+        _ => {
+            size(text).and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err(format!("'{text}' is not a limit; write a size, or none")) })
+        }
+    }
+}
+
+fn shards(text: &str) -> Result<u8, String> {
+    text.parse().ok().filter(|n| [1, 2, 4, 8, 16].contains(n)).ok_or_else(|| format!("'{text}' is none of 1, 2, 4, 8 and 16"))
+}
+
+fn entries(text: &str) -> Result<usize, String> {
+    let most = control::audit::ENTRIES_MAX;
+    text.parse().ok().filter(|n| (1..=most).contains(n)).ok_or_else(|| format!("'{text}' is not a number of entries: write 1 to {most}"))
 }
 
 fn number(text: &str) -> Result<u8, String> {
@@ -824,8 +838,10 @@ fn percent(text: &str) -> Result<u8, String> {
     text.strip_suffix('%').unwrap_or(text).parse().map_err(|_| format!("'{text}' is not a percentage: write a whole number from 0 to 100"))
 }
 
+/// 0 is what the API has for none: who writes it may mean the opposite.
 fn limit(text: &str) -> Result<u64, String> {
-    if text == "none" { Ok(0) } else { text.parse().map_err(|_| format!("'{text}' is not a number; write a number, or none")) }
+    let number = if text == "none" { Some(0) } else { text.parse().ok().filter(|n| *n > 0) };
+    number.ok_or_else(|| format!("'{text}' is not a limit; write a number from 1, or none"))
 }
 
 /// `memory:SIZE`, `memory:SIZE:populated`, `PATH:SIZE` or `PATH`; a relative path is taken from where the command runs.

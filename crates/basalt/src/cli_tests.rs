@@ -90,6 +90,15 @@ fn wrong_usage_is_reported() {
         "basalt subsystem allow s h --any",
         "basalt frobnicate",
         "basalt iostat a b c d",
+        "basalt subsystem set s",
+        "basalt host set h",
+        "basalt host set h --hash 384",
+        "basalt audit --limit 0",
+        "basalt audit --limit 10001",
+        "basalt policy create p --iops-limit 0",
+        "basalt policy create p --bandwidth-limit 0",
+        "basalt group create g --cache memory:1GiB --capacity memory:1GiB --shards 3",
+        "basalt subsystem attach s v --nsid x",
     ] {
         assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
     }
@@ -112,6 +121,8 @@ fn whatever_destroys_or_cuts_off_can_be_confirmed_on_the_command_line() {
         "basalt subsystem detach s v --yes",
         "basalt host remove h -y",
         "basalt volume delete v --yes",
+        "basalt host set h --no-chap-target --yes",
+        "basalt host set h --chap-target-user x",
         "basalt volume shrink v --size 1GiB --force --yes",
         "basalt volume clear-reservation v --yes",
         "basalt group remove g --yes",

@@ -33,3 +33,4 @@ mod resize;
 mod tls;
 mod token;
 mod watching;
+mod wrong_inputs;
