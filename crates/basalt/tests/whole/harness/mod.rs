@@ -310,6 +310,24 @@ pub fn exchanged(api: &mut (impl Read + Write), method: &str, path: &str, head: 
     (status.unwrap_or_else(|| panic!("{method} {path}: no answer ({read:?}): {answer:?}")), answer)
 }
 
+/// What an HTTP answer holds, put together again where it came in chunks.
+pub fn body_of(answer: &str) -> String {
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    if !head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+        return body.to_owned();
+    }
+    let (mut rest, mut whole) = (body.as_bytes(), Vec::new());
+    loop {
+        let end = rest.windows(2).position(|two| two == b"\r\n").expect("the size of a chunk");
+        let size = std::str::from_utf8(&rest[..end]).ok().and_then(|text| usize::from_str_radix(text, 16).ok()).expect("a size");
+        if size == 0 {
+            return String::from_utf8(whole).expect("text");
+        }
+        whole.extend_from_slice(&rest[end + 2..end + 2 + size]);
+        rest = &rest[end + 2 + size + 2..];
+    }
+}
+
 pub fn signal(process: u32, name: &str) {
     let sent = Command::new("kill").args([name, &process.to_string()]).status().expect("kill runs");
     assert!(sent.success(), "{name} is sent");
