@@ -656,6 +656,23 @@ async fn on_tcp_the_token_is_asked_for_and_the_socket_has_its_mode() {
     served.stop().await;
 }
 
+/// Hosts beyond those that are counted apart are one line, and devices say what is under way.
+#[tokio::test]
+async fn statistics_show_the_other_hosts_together_and_what_devices_have_under_way() {
+    let bench = Bench::new();
+    let one = crate::plane::HostFigures { nqn: Some(HOST.into()), queues: 2, ..Default::default() };
+    let others = crate::plane::HostFigures { nqn: None, queues: 7, requests: 3, ..Default::default() };
+    // Before anything asks for figures: they may be half a second old.
+    bench.plane.statistics(vec![], vec![one, others]);
+    let bench = bench.with_group().await;
+    let all = bench.get("/api/v1/statistics").await;
+    let of = |n: usize, member: &str| all["hosts"][n][member].clone();
+    assert_eq!((of(0, "nqn"), of(0, "queues")), (json!(HOST), json!(2)));
+    assert_eq!((of(1, "nqn"), of(1, "name"), of(1, "queues"), of(1, "queue_depth")), (json!("(others)"), Value::Null, json!(7), json!(3)));
+    let devices = all["devices"].as_array().unwrap();
+    assert!(!devices.is_empty() && devices.iter().all(|device| device["in_flight"].is_u64()), "{all}");
+}
+
 /// Who tries tokens is in the audit log, and does not fill it.
 #[tokio::test]
 async fn requests_without_the_token_are_noted_a_few_in_each_period_and_the_rest_is_counted() {
