@@ -98,7 +98,7 @@ SIGTERM and SIGINT end it in order: what is under way is answered, checkpoints a
     /// Witnesses: servers that vote and hold no data
     #[command(subcommand, arg_required_else_help = true)]
     Witness(WitnessCommand),
-    /// Drives of this node
+    /// Drives of a node
     #[command(subcommand, arg_required_else_help = true)]
     Drive(DriveCommand),
     /// Disk groups: a cache device and one to seven capacity devices
@@ -132,11 +132,12 @@ SIGTERM and SIGINT end it in order: what is under way is answered, checkpoints a
     #[command(after_help = "Examples:
   basalt audit
   basalt audit --since 2h
+  basalt audit --node storage2
   basalt audit --since 1795301761 --until 1795305361 --limit 10000 --json > audit.json
   basalt audit --limit 1000 --json | jq '.[] | select(.event == \"refused\")'")]
     Audit {
         /// The most entries to show, the newest; up to 10000
-        #[arg(long, short = 'n', default_value_t = 50, value_name = "COUNT")]
+        #[arg(long, short = 'n', default_value_t = 50, value_name = "COUNT", value_parser = entries)]
         limit: usize,
         /// Only what was noted since then: 30m, 2h, 7d ago, or seconds since 1970
         #[arg(long, value_name = "TIME", value_parser = when)]
@@ -144,6 +145,9 @@ SIGTERM and SIGINT end it in order: what is under way is answered, checkpoints a
         /// Only what was noted before: the same
         #[arg(long, value_name = "TIME", value_parser = when)]
         until: Option<u64>,
+        /// The node whose log it is [default: the one behind --api]
+        #[arg(long, value_name = "NODE")]
+        node: Option<String>,
     },
     /// Put load on storage, measure it, explain what was measured
     #[command(subcommand, arg_required_else_help = true)]
@@ -411,9 +415,14 @@ pub enum DriveCommand {
         visible_alias = "ls",
         after_help = "Examples:
   basalt drive list
+  basalt drive list --node storage2
   basalt drive list --json | jq -r '.[] | select(.use_state == \"free\") | .path'"
     )]
-    List,
+    List {
+        /// The node that has them [default: the one behind --api]
+        #[arg(long, value_name = "NODE")]
+        node: Option<String>,
+    },
     /// Show a drive: what it is, who uses it, and what it says of its health (SMART)
     #[command(after_help = "Examples:
   basalt drive show /dev/nvme0n1
@@ -423,6 +432,9 @@ NVMe drives are asked for log page 02h, through the kernel. Nothing is changed o
     Show {
         /// Its path, or the last part of that
         drive: String,
+        /// The node that has it [default: the one behind --api]
+        #[arg(long, value_name = "NODE")]
+        node: Option<String>,
     },
 }
 
@@ -445,7 +457,7 @@ Devices that hold something are refused, except with --force. Devices that are m
         #[arg(long, value_name = "DEVICE", required = true, value_parser = device)]
         capacity: Vec<control::api::types::NewDevice>,
         /// How many cores it can use at once: 1, 2, 4, 8 or 16. It stays so
-        #[arg(long, default_value_t = 16)]
+        #[arg(long, default_value_t = 16, value_parser = shards)]
         shards: u8,
         /// Take devices that hold something: what they hold is destroyed
         #[arg(long)]
@@ -453,6 +465,9 @@ Devices that hold something are refused, except with --force. Devices that are m
         /// The write buffer's file takes space as it is written, too: writes fail when its file system is full
         #[arg(long)]
         sparse: bool,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
     },
     /// List disk groups
     #[command(visible_alias = "ls", after_help = "Examples:\n  basalt group list")]
@@ -798,7 +813,21 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 fn size_limit(text: &str) -> Result<u64, String> {
-    if text == "none" { Ok(0) } else { size(text) }
+    match text {
+        "none" => Ok(0),
+        _ => {
+            size(text).and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err(format!("'{text}' is not a limit; write a size, or none")) })
+        }
+    }
+}
+
+fn shards(text: &str) -> Result<u8, String> {
+    text.parse().ok().filter(|n| [1, 2, 4, 8, 16].contains(n)).ok_or_else(|| format!("'{text}' is none of 1, 2, 4, 8 and 16"))
+}
+
+fn entries(text: &str) -> Result<usize, String> {
+    let most = control::audit::ENTRIES_MAX;
+    text.parse().ok().filter(|n| (1..=most).contains(n)).ok_or_else(|| format!("'{text}' is not a number of entries: write 1 to {most}"))
 }
 
 fn number(text: &str) -> Result<u8, String> {
@@ -809,8 +838,10 @@ fn percent(text: &str) -> Result<u8, String> {
     text.strip_suffix('%').unwrap_or(text).parse().map_err(|_| format!("'{text}' is not a percentage: write a whole number from 0 to 100"))
 }
 
+/// 0 is what the API has for none: who writes it may mean the opposite.
 fn limit(text: &str) -> Result<u64, String> {
-    if text == "none" { Ok(0) } else { text.parse().map_err(|_| format!("'{text}' is not a number; write a number, or none")) }
+    let number = if text == "none" { Some(0) } else { text.parse().ok().filter(|n| *n > 0) };
+    number.ok_or_else(|| format!("'{text}' is not a limit; write a number from 1, or none"))
 }
 
 /// `memory:SIZE`, `memory:SIZE:populated`, `PATH:SIZE` or `PATH`; a relative path is taken from where the command runs.

@@ -96,7 +96,15 @@ impl Client {
     /// A client of the API at `api`: a path, or `http://HOST:PORT`. `wait` is the longest time for an answer.
     pub fn new(api: &str, wait: Option<Duration>) -> Result<Self, Failure> {
         if api.starts_with("https://") {
-            return Err(Failure::Local("https is not spoken here; use the Unix socket, or ssh -L".into()));
+            return Err(Failure::Problem(Problem::invalid("https is not spoken here", "use the Unix socket, or http:// and ssh -L")));
+        }
+        if let Some(address) = api.strip_prefix("http://")
+            && !address.trim_end_matches('/').rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+        {
+            return Err(Failure::Problem(Problem::invalid(
+                format!("'{api}' is no address of an API"),
+                "write http://HOST:PORT, or the path of a socket",
+            )));
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| Failure::Local(format!("the command cannot start: {e}")))?;

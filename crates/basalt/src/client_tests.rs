@@ -34,3 +34,14 @@ fn who_has_no_token_or_a_wrong_one_hears_of_the_variable() {
     assert!(token_advice(false).starts_with("put the token into BASALT_TOKEN"));
     assert!(token_advice(true).contains("BASALT_TOKEN is not that"));
 }
+
+#[test]
+fn an_address_that_is_none_is_a_wrong_value_and_not_a_daemon_that_does_not_run() {
+    for api in ["https://127.0.0.1:7780", "http://", "http://127.0.0.1", "http://:7780", "http://a:b", "http://127.0.0.1:99999"] {
+        let failure = Client::new(api, None).err().unwrap_or_else(|| panic!("{api} is an address"));
+        assert_eq!(failure.status(), 2, "{api}: {failure}");
+    }
+    for api in ["http://127.0.0.1:7780", "http://storage1:7780/", "http://[::1]:7780", "/var/lib/basalt/api.sock", "unix:/x"] {
+        assert!(Client::new(api, None).is_ok(), "{api}");
+    }
+}

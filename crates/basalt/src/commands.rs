@@ -38,8 +38,10 @@ pub fn run(cli: Cli) -> Done {
         Command::Cluster(command) => form::cluster(&session, command),
         Command::Node(command) => form::node(&session, command),
         Command::Witness(WitnessCommand::Join(args)) => form::join(&session, args, true),
-        Command::Drive(DriveCommand::List) => session.list("/drives", show::drives),
-        Command::Drive(DriveCommand::Show { drive }) => session.one(&format!("/drives/{}", part(&drive)), show::drive),
+        Command::Drive(DriveCommand::List { node }) => session.list(&format!("/drives{}", query_of(&[of_node(node)])), show::drives),
+        Command::Drive(DriveCommand::Show { drive, node }) => {
+            session.one(&format!("/drives/{}{}", part(&drive), query_of(&[of_node(node)])), show::drive)
+        }
         Command::Group(command) => session.group(command),
         Command::Policy(command) => session.policy(command),
         Command::Volume(command) => session.volume(command),
@@ -47,15 +49,26 @@ pub fn run(cli: Cli) -> Done {
         Command::Host(command) => session.host(command),
         Command::Iostat(args) => crate::iostat::iostat(&session, &args),
         Command::Top(args) => crate::iostat::top(&session, &args),
-        Command::Audit { limit, since, until } => {
-            let since = since.map(|at| format!("&since_unix_ms={}", at.saturating_mul(1000))).unwrap_or_default();
-            let until = until.map(|at| format!("&until_unix_ms={}", at.saturating_mul(1000))).unwrap_or_default();
-            session.list(&format!("/audit?limit={limit}{since}{until}"), show::audit)
+        Command::Audit { limit, since, until, node } => {
+            let at = |name, at: Option<u64>| at.map(|at| (name, at.saturating_mul(1000).to_string()));
+            let limit = Some(("limit", limit.to_string()));
+            let query = query_of(&[limit, at("since_unix_ms", since), at("until_unix_ms", until), of_node(node)]);
+            session.list(&format!("/audit{query}"), show::audit)
         }
         Command::Lab(_) | Command::Serve { .. } | Command::Config(_) | Command::Completions { .. } | Command::Man { .. } => {
             unreachable!("done above")
         }
     }
+}
+
+/// The query of a path, of what is given.
+fn query_of(parameters: &[Option<(&str, String)>]) -> String {
+    let all: Vec<String> = parameters.iter().flatten().map(|(name, value)| format!("{name}={}", part(value))).collect();
+    if all.is_empty() { String::new() } else { format!("?{}", all.join("&")) }
+}
+
+fn of_node(node: Option<String>) -> Option<(&'static str, String)> {
+    node.map(|node| ("node", node))
 }
 
 /// One command's way to the daemon and to the terminal.
@@ -89,7 +102,8 @@ impl Session {
 
     fn group(&self, command: GroupCommand) -> Done {
         match command {
-            GroupCommand::Create { name, cache, capacity, shards, force, sparse } => {
+            GroupCommand::Create { name, cache, capacity, shards, force, sparse, yes } => {
+                confirm(yes || !force, &format!("Destroy what the devices of disk group {name} hold?"))?;
                 let new = NewGroup { name, node: None, cache, capacity, shards: Some(shards), force, sparse };
                 let group: Group = self.client.post("/groups", &new)?;
                 self.print(&group, |g| {
@@ -197,7 +211,7 @@ impl Session {
                 self.print(&repaired, show::volume);
             }
             VolumeCommand::Delete { volume, force, yes } => {
-                confirm(yes || force, &format!("Delete volume {volume} and all its data?"))?;
+                confirm(yes, &format!("Delete volume {volume} and all its data?"))?;
                 let () = self.client.delete(&format!("{}?force={force}", at(&volume)))?;
                 self.done(format!("volume {volume} is deleted"));
             }
@@ -234,11 +248,17 @@ impl Session {
             SubsystemCommand::Allow { subsystem, host: Some(host), .. } => {
                 self.client.put(&format!("{}/hosts/{}", at(&subsystem), part(&host)), None::<&()>)?
             }
-            SubsystemCommand::Deny { subsystem, host: Some(host), .. } => {
+            SubsystemCommand::Deny { subsystem, host: Some(host), yes, .. } => {
+                confirm(yes, &format!("Let host {host} connect to subsystem {subsystem} no longer, and disconnect it?"))?;
                 self.client.delete(&format!("{}/hosts/{}", at(&subsystem), part(&host)))?
             }
             SubsystemCommand::Allow { subsystem, .. } => self.client.patch(&at(&subsystem), &any(true))?,
-            SubsystemCommand::Deny { subsystem, .. } => self.client.patch(&at(&subsystem), &any(false))?,
+            SubsystemCommand::Deny { subsystem, yes, .. } => {
+                let question =
+                    format!("Let only hosts that are allowed one by one connect to subsystem {subsystem}, and disconnect the others?");
+                confirm(yes, &question)?;
+                self.client.patch(&at(&subsystem), &any(false))?
+            }
             SubsystemCommand::Set {
                 subsystem,
                 security,
@@ -250,12 +270,17 @@ impl Session {
                 namespaces_max,
                 bytes_max,
                 no_manage_namespaces,
+                yes,
             } => {
                 let namespace_grant =
                     bytes_max.filter(|_| manage_namespaces).map(|bytes_max| NamespaceGrant { policy, namespaces_max, bytes_max });
                 let iscsi = if no_iscsi { Some(false) } else { iscsi.then_some(true) };
                 let no_namespace_grant = no_manage_namespaces;
                 let change = SubsystemChange { allow_any_host: None, security, namespace_grant, no_namespace_grant, iscsi, iqn };
+                if change.security.is_some() || change.iscsi == Some(false) || change.iqn.is_some() {
+                    let now: Subsystem = self.client.get(&at(&subsystem))?;
+                    cuts_off(&now, &change).map_or(Ok(()), |question| confirm(yes, &question))?;
+                }
                 self.client.patch(&at(&subsystem), &change)?
             }
             SubsystemCommand::Attach { subsystem, volume, nsid, host } => {
@@ -284,13 +309,16 @@ impl Session {
                 let host: Host = self.client.post("/hosts", &NewHost { nqn, name })?;
                 self.print(&host, show::host);
             }
-            HostCommand::Set { host, chap, .. } if chap.is_given() => {
+            HostCommand::Set { host, chap, yes, .. } if chap.is_given() => {
                 let at = format!("/hosts/{}/chap", part(&host));
                 if chap.no_chap {
+                    confirm(yes, &format!("Take the CHAP secrets of host {host} away? {WITHOUT_PROOF}"))?;
                     let host: Host = self.client.delete(&at)?;
                     self.print(&host, show::host);
                     return Ok(());
                 }
+                let question = format!("Take the targets' CHAP secret for host {host} away? {WITHOUT_OUR_PROOF}");
+                confirm(yes || !chap.no_chap_target, &question)?;
                 let (change, made) = secrets::chap_change(&chap)?;
                 let host: Host = self.client.put(&at, Some(&change))?;
                 match made {
@@ -298,9 +326,10 @@ impl Session {
                     None => self.print(&host, show::host),
                 }
             }
-            HostCommand::Set { host, dhchap, tls, .. } if tls.is_given() => {
+            HostCommand::Set { host, dhchap, tls, yes, .. } if tls.is_given() => {
                 let at = format!("/hosts/{}/tls-psk", part(&host));
                 if tls.no_tls_psk {
+                    confirm(yes, &format!("Take all TLS keys of host {host} away? It gets no connection over TLS then."))?;
                     let host: Host = self.client.delete(&at)?;
                     self.print(&host, show::host);
                     return Ok(());
@@ -312,13 +341,16 @@ impl Session {
                     None => self.print(&host, show::host),
                 }
             }
-            HostCommand::Set { host, dhchap, .. } => {
+            HostCommand::Set { host, dhchap, yes, .. } => {
                 let at = format!("/hosts/{}/dhchap", part(&host));
                 if dhchap.no_dhchap {
+                    confirm(yes, &format!("Take all DH-HMAC-CHAP secrets of host {host} away? {WITHOUT_PROOF}"))?;
                     let host: Host = self.client.delete(&at)?;
                     self.print(&host, show::host);
                     return Ok(());
                 }
+                let question = format!("Take the controller's secret for host {host} away? {WITHOUT_OUR_PROOF}");
+                confirm(yes || !dhchap.no_dhchap_controller, &question)?;
                 let (change, made) = secrets::change(&dhchap)?;
                 let host: Host = self.client.put(&at, Some(&change))?;
                 match made {
@@ -357,6 +389,31 @@ impl From<PolicyArgs> for PolicyChange {
     }
 }
 
+/// What becomes of a host without its secrets, and of one that wants proof from this end.
+const WITHOUT_PROOF: &str = "Subsystems that want proof refuse it then; others believe its name.";
+const WITHOUT_OUR_PROOF: &str = "A host that wants proof from this end refuses to connect then.";
+
+/// What to ask before a change of a subsystem, if it disconnects hosts.
+fn cuts_off(now: &Subsystem, change: &SubsystemChange) -> Option<String> {
+    let name = &now.name;
+    let (security, iqn) = (change.security.map(base::Security::from), change.iqn.as_ref());
+    let less = match security.filter(|security| *security > now.security.into()) {
+        None => None,
+        Some(base::Security::Encrypted) => Some(format!("Disconnect the hosts of subsystem {name} that are not encrypted?")),
+        Some(_) => Some(format!("Disconnect the hosts of subsystem {name} that have not proved who they are?")),
+    };
+    let served = now.iqn.as_ref();
+    let iscsi = match served {
+        Some(_) if change.iscsi == Some(false) => Some(format!("Disconnect the hosts of subsystem {name} that use it over iSCSI?")),
+        Some(old) if iqn.is_some_and(|new| new != old) => {
+            Some(format!("Disconnect the hosts of subsystem {name} that use it over iSCSI, and take the name {old} away?"))
+        }
+        _ => None,
+    };
+    let all: Vec<String> = less.into_iter().chain(iscsi).collect();
+    (!all.is_empty()).then(|| all.join(" "))
+}
+
 /// Asks a person; scripts are taken at their word.
 pub fn confirm(yes: bool, question: &str) -> Done {
     if yes || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
@@ -368,3 +425,7 @@ pub fn confirm(yes: bool, question: &str) -> Done {
     let _ = std::io::stdin().read_line(&mut answer);
     if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { Err(Failure::Local("nothing was done".into())) }
 }
+
+#[cfg(test)]
+#[path = "commands_tests.rs"]
+mod tests;

@@ -142,7 +142,7 @@ pub fn cluster(c: &Cluster, out: &Output) -> Page {
 
 pub fn drives(drives: &[Drive]) -> Page {
     let known = |text: &Option<String>| or_dash(text.clone().unwrap_or_default());
-    Rows::of(drives, "This node has no drives that Basalt could use; files and memory work too.")
+    Rows::of(drives, "There are no drives that Basalt could use; files and memory work too.")
         .left("device", |d| d.path.clone())
         .left("kind", |d| d.kind.clone())
         .right("size", |d| size(d.bytes))

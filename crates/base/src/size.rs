@@ -28,6 +28,9 @@ impl FromStr for ByteSize {
         let s = text.trim();
         let split = s.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(s.len());
         let (number, unit) = (&s[..split], s[split..].trim().to_ascii_lowercase());
+        if number.is_empty() {
+            return Err(ParseSizeError::NotANumber(text.into()));
+        }
         let factor: u128 = match unit.as_str() {
             "" | "b" => 1,
             "k" | "kib" => 1 << 10,
@@ -99,6 +102,8 @@ mod tests {
         for text in ["", "GiB", "-5GiB", "1.2.3K", "5 apples", "99999999999P", "."] {
             assert!(text.parse::<ByteSize>().is_err(), "{text}");
         }
+        assert_eq!("much".parse::<ByteSize>(), Err(ParseSizeError::NotANumber("much".into())), "it has no unit that could be unknown");
+        assert_eq!("5 apples".parse::<ByteSize>(), Err(ParseSizeError::UnknownUnit("5 apples".into())));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! Never: holds a secret; holds up the data plane.
 
 use crate::api::types::AuditEntry;
-use frontend::AuditEvent;
+use frontend::{AuditEvent, AuditKind};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufRead, BufReader, Write},
@@ -104,10 +104,19 @@ impl AuditLog {
     }
 
     /// Notes what an administrator did.
-    pub fn note_action(&self, Action { by, peer, action, result }: Action) {
+    pub fn note_action(&self, action: Action) {
+        self.note_action_as("administrator", action);
+    }
+
+    /// Notes what somebody wanted who could not prove to be an administrator.
+    pub fn note_unauthenticated(&self, action: Action) {
+        self.note_action_as(AuditKind::AuthenticationFailed.name(), action);
+    }
+
+    fn note_action_as(&self, event: &str, Action { by, peer, action, result }: Action) {
         self.write(&AuditEntry {
             unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64),
-            event: "administrator".into(),
+            event: event.into(),
             peer,
             host_nqn: String::new(),
             subsystem: String::new(),
@@ -184,7 +193,6 @@ fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frontend::AuditKind;
 
     fn event(n: u16) -> AuditEvent {
         AuditEvent {

@@ -12,8 +12,8 @@ use dataplane::{
     Device, FillState, FormatSpec, Found, NodeConfig, NodeStats, OpenError, OpenOptions, Settings, VolumeStats,
 };
 use directory::record::DeviceRecord;
-use frontend::{ControlRequestId, FrontEnd, Of, Refused, Reply};
-use nvmf::{CommandClass, ListenerSpec, SessionInfo};
+use frontend::{CommandClass, ControlRequestId, FrontEnd, HostCounters, Of, Refused, Reply};
+use nvmf::{ListenerSpec, SessionInfo};
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
@@ -298,25 +298,33 @@ fn volumes(stats: &NodeFigures) -> Vec<VolumeFigures> {
     all.into_iter().map(figures).collect()
 }
 
-/// Each host of NVMe/TCP, over all cores.
+/// Each host, over all cores and both front ends; and, where there is any, what is not counted with one of them.
 fn host_figures(stats: &NodeFigures) -> Vec<HostFigures> {
-    let mut all: BTreeMap<&str, Vec<&nvmf::HostCounters>> = BTreeMap::new();
-    for one in stats.cores.iter().flat_map(|c| &c.front.0.0.stats.hosts) {
-        all.entry(&one.nqn).or_default().push(one);
+    let tables = || stats.cores.iter().flat_map(|c| [&c.front.0.0.stats.hosts, &c.front.0.1.stats.hosts]);
+    let mut all: BTreeMap<&str, HostCounters> = BTreeMap::new();
+    for one in tables().flat_map(|table| &table.apart) {
+        all.entry(&one.name).or_default().merge(one);
     }
-    let operation = |parts: &[&nvmf::HostCounters], class: CommandClass| {
-        let mut sum = nvmf::ClassStats::default();
-        parts.iter().for_each(|part| sum.merge(&part.classes[class as usize]));
-        let nvmf::ClassStats { commands, errors, bytes, latency } = sum;
-        OperationFigures { operation: class.name(), operations: commands, bytes, errors, latencies: (&latency).into() }
+    let mut others = HostCounters::default();
+    tables().for_each(|table| others.merge(&table.others));
+    let any = others.queues > 0 || host_classes().any(|class| others.classes[class as usize].commands > 0);
+    let operation = |host: &HostCounters, class: CommandClass| {
+        let frontend::ClassStats { commands, errors, bytes, latency } = &host.classes[class as usize];
+        OperationFigures { operation: class.name(), operations: *commands, bytes: *bytes, errors: *errors, latencies: latency.into() }
     };
-    let figures = |(nqn, parts): (&str, Vec<&nvmf::HostCounters>)| HostFigures {
-        nqn: nqn.to_owned(),
-        queues: parts.iter().map(|part| part.queues).sum(),
-        requests: parts.iter().map(|part| part.running).sum(),
-        operations: CommandClass::ALL.into_iter().filter(|c| *c != CommandClass::Admin).map(|class| operation(&parts, class)).collect(),
+    let figures = |(name, host): (Option<&str>, HostCounters)| HostFigures {
+        nqn: name.map(str::to_owned),
+        queues: host.queues,
+        requests: host.running,
+        operations: host_classes().map(|class| operation(&host, class)).collect(),
     };
-    all.into_iter().map(figures).collect()
+    let apart = all.into_iter().map(|(name, host)| (Some(name), host));
+    apart.chain(any.then_some((None, others))).map(figures).collect()
+}
+
+/// What is said of hosts: admin commands are not counted with them.
+fn host_classes() -> impl Iterator<Item = CommandClass> {
+    CommandClass::ALL.into_iter().filter(|class| *class != CommandClass::Admin)
 }
 
 /// The sum of histograms.

@@ -268,9 +268,13 @@ fn a_volume_and_a_host_are_what_all_cores_say_of_them() {
         (counted.write.requests, counted.write.bytes, counted.write.errors) = (10 * n, 100 * n, n);
         counted.write.latency.record(5000);
         core.router.volumes = vec![counted];
-        let mut host = nvmf::HostCounters { nqn: "nqn.h".into(), queues: 1, running: n, ..Default::default() };
+        let mut host = HostCounters { name: "nqn.h".into(), queues: 1, running: n, ..Default::default() };
         host.classes[CommandClass::Read as usize].commands = n;
-        core.front.0.0.stats.hosts = vec![host];
+        core.front.0.0.stats.hosts.apart = vec![host.clone()];
+        core.front.0.0.stats.hosts.others.classes[CommandClass::Write as usize].commands = 1;
+        core.front.0.0.stats.hosts.others.classes[CommandClass::Admin as usize].commands = 100;
+        core.front.0.1.stats.hosts.apart = vec![HostCounters { name: "iqn.h".into(), ..host }];
+        core.front.0.1.stats.hosts.others.classes[CommandClass::Write as usize].errors = 1;
     }
     let stats = gather(&stats);
     let [one] = &stats.volumes[..] else { panic!("one volume") };
@@ -278,6 +282,9 @@ fn a_volume_and_a_host_are_what_all_cores_say_of_them() {
     assert_eq!((one.volume, one.throttled, one.requests), (Some(volume), 3, 3));
     assert_eq!((write.operations, write.bytes, write.errors, write.latencies.count), (30, 300, 3, 2));
     assert_eq!(write.latencies.buckets.iter().map(|(_, n)| n).sum::<u64>(), 2);
-    let [host] = &stats.hosts[..] else { panic!("one host") };
-    assert_eq!((&*host.nqn, host.queues, host.requests, host.operations[0].operations), ("nqn.h", 2, 3, 3));
+    let of =
+        |n: usize| (stats.hosts[n].nqn.as_deref(), stats.hosts[n].queues, stats.hosts[n].requests, stats.hosts[n].operations[0].operations);
+    assert_eq!((of(0), of(1), of(2)), ((Some("iqn.h"), 2, 3, 3), (Some("nqn.h"), 2, 3, 3), (None, 0, 0, 0)), "the others come last");
+    assert_eq!((stats.hosts[2].operations[1].operations, stats.hosts[2].operations[1].errors), (2, 2), "of both front ends");
+    assert!(stats.hosts.len() == 3 && stats.hosts.iter().all(|host| host.operations.iter().all(|o| o.operation != "admin")));
 }

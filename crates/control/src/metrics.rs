@@ -1,4 +1,4 @@
-//! Figures of every layer as Prometheus reads them (text exposition format 0.0.4).
+//! Figures of every layer as Prometheus reads them: text exposition format 0.0.4, or OpenMetrics 1.0.0 for who asks for it.
 //!
 //! Owns: labels, and the names of what is counted nowhere else; each layer names its counters (`base::counters`). Names: `basalt_LAYER_WHAT_UNIT`, counters end in `_total`, times are seconds.
 //! Invariant: each family is written once, with HELP and TYPE, all its samples together.
@@ -12,8 +12,8 @@ use crate::{
 use base::counters::{Figure, FigureKind, Figures};
 use std::{collections::BTreeMap, fmt::Write};
 
-/// The label of volumes that are not counted apart, with those that are gone.
-const OTHERS: &str = "(others)";
+/// What volumes, and hosts, that are not counted apart are called, with those that are gone.
+pub(crate) const OTHERS: &str = "(others)";
 
 #[derive(Clone, Copy, PartialEq)]
 enum Type {
@@ -22,9 +22,54 @@ enum Type {
     Histogram,
 }
 
+/// In which form figures are published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exposition {
+    /// Prometheus' own text.
+    #[default]
+    Text,
+    /// OpenMetrics.
+    OpenMetrics,
+}
+
+impl Exposition {
+    /// Its media type.
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+
+    /// The one that a request accepts (RFC 9110, 12.5.1): OpenMetrics when it is named, in a version that is known, and text is not wanted more.
+    pub fn accepted(accept: &str) -> Self {
+        let (mut open, mut text) = (0.0, 0.0);
+        for range in accept.split(',') {
+            let mut parts = range.split(';').map(|part| part.trim().to_ascii_lowercase());
+            let media = parts.next().unwrap_or_default();
+            let (mut quality, mut version) = (1.0, None);
+            for part in parts {
+                match part.split_once('=') {
+                    Some(("q", value)) => quality = value.parse::<f32>().ok().filter(|q| (0.0..=1.0).contains(q)).unwrap_or(0.0),
+                    Some(("version", value)) => version = Some(value.trim_matches('"').to_owned()),
+                    _ => {}
+                }
+            }
+            let best = match (media.as_str(), version.as_deref()) {
+                ("application/openmetrics-text", None | Some("1.0.0")) => &mut open,
+                ("text/plain", None | Some("0.0.4")) => &mut text,
+                _ => continue,
+            };
+            *best = quality.max(*best);
+        }
+        if open > 0.0 && open >= text { Self::OpenMetrics } else { Self::Text }
+    }
+}
+
 /// Families under construction, in the order of their names.
 #[derive(Default)]
 struct Page {
+    form: Exposition,
     families: BTreeMap<String, (Type, &'static str, String)>,
 }
 
@@ -74,7 +119,11 @@ impl Page {
 
     fn histogram(&mut self, name: &str, help: &'static str, labels: &Labels<'_>, latencies: &Latencies) {
         for (bound, at_most) in LATENCY_BOUNDS_NS.into_iter().zip(latencies.at_most) {
-            let le = format!("{}", bound as f64 / 1e9);
+            let seconds = bound as f64 / 1e9;
+            let mut le = seconds.to_string();
+            if self.form == Exposition::OpenMetrics && !le.contains('.') {
+                le += ".0";
+            }
             let labels = [labels, &[("le", &le)]].concat();
             self.sample(name.into(), Type::Histogram, help, "_bucket", &labels, at_most);
         }
@@ -97,12 +146,20 @@ impl Page {
     fn text(self) -> String {
         let mut page = String::new();
         for (name, (kind, help, samples)) in self.families {
+            // OpenMetrics calls a counter's family as its samples, without their suffix.
+            let family = match (self.form, kind) {
+                (Exposition::OpenMetrics, Type::Counter) => name.strip_suffix("_total").unwrap_or(&name),
+                _ => &name,
+            };
             let kind = match kind {
                 Type::Counter => "counter",
                 Type::Gauge => "gauge",
                 Type::Histogram => "histogram",
             };
-            let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{samples}");
+            let _ = write!(page, "# HELP {family} {help}\n# TYPE {family} {kind}\n{samples}");
+        }
+        if self.form == Exposition::OpenMetrics {
+            page += "# EOF\n";
         }
         page
     }
@@ -110,12 +167,12 @@ impl Page {
 
 impl Control {
     /// All figures, for Prometheus.
-    pub fn metrics(&self) -> Result<String, Problem> {
+    pub fn metrics(&self, form: Exposition) -> Result<String, Problem> {
         let stats = self.stats()?;
         let status = self.own_status()?;
         // Each node says what it has: what others have is theirs to say. What is shown has the names of nodes that are shown.
         let groups: Vec<api::Group> = self.groups()?.into_iter().filter(|g| g.node == status.node).collect();
-        let mut page = Page::default();
+        let mut page = Page { form, ..Page::default() };
         node(&mut page, &status);
         planes(&mut page, &stats);
         for group in &groups {
@@ -176,15 +233,15 @@ fn served(page: &mut Page, stats: &Stats, names: &BTreeMap<base::VolumeId, Strin
         page.gauge("basalt_volume_held_requests", help, &labels, volume.held);
     }
     let families = [
-        ("basalt_host_commands".to_owned(), "Commands of a host over NVMe/TCP that were answered."),
+        ("basalt_host_commands".to_owned(), "Commands of a host that were answered."),
         ("basalt_host_command_bytes".to_owned(), "Bytes of the commands of a host that did not fail."),
         ("basalt_host_command_errors".to_owned(), "Commands of a host that failed."),
         ("basalt_host_latency_seconds".to_owned(), "Latency of commands of a host, from the last byte of the command to the response."),
     ];
     for host in &stats.hosts {
-        let labels = [("host", host.nqn.as_str())];
+        let labels = [("host", host.nqn.as_deref().unwrap_or(OTHERS))];
         page.operations(&families, &labels, &host.operations);
-        page.gauge("basalt_host_queues", "Connections of a host for I/O.", &labels, host.queues);
+        page.gauge("basalt_host_queues", "Connections of a host for I/O, and its sessions over iSCSI.", &labels, host.queues);
         page.gauge("basalt_host_queue_depth", "Commands of a host that are under way.", &labels, host.requests);
     }
 }

@@ -151,8 +151,14 @@ fn the_families_of_the_data_plane_keep_their_names_and_types_and_help_texts_are_
     let published: Vec<_> = PUBLISHED.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect();
     assert_eq!(families, published);
     for (name, (_, help, _)) in &page.families {
-        assert!(help.ends_with('.') && !help.contains(['[', '`', '\n']), "{name}: {help}");
+        is_a_sentence(name, help);
     }
+}
+
+/// People read it in Prometheus and Grafana: no marks of a page.
+fn is_a_sentence(name: &str, help: &str) {
+    let begins = help.starts_with(|c: char| c.is_ascii_uppercase() || c.is_ascii_digit());
+    assert!(begins && help.ends_with('.') && !help.contains(['[', '`', '\n']), "{name}: {help}");
 }
 
 /// What `promtool check metrics` says of a page, in a few rules; and that it can be read.
@@ -199,20 +205,36 @@ fn lint(page: &str) -> Result<(), String> {
     Ok(())
 }
 
-#[test]
-fn the_page_keeps_the_rules_of_prometheus() {
+/// A page with families of every layer, and of a volume and hosts of which something was asked.
+async fn full(form: Exposition) -> String {
     let bench = crate::api::tests::Bench::new();
     let mut latency = base::Histogram::default();
     (1..1000).for_each(|us| latency.record(us * 1000));
     let operation = |operation| OperationFigures { operation, operations: 999, bytes: 4096, errors: 1, latencies: (&latency).into() };
     let volume = crate::plane::VolumeFigures { operations: vec![operation("read"), operation("write")], ..Default::default() };
-    let host = crate::plane::HostFigures { nqn: "nqn.a\"b".into(), operations: vec![operation("read")], ..Default::default() };
-    bench.plane.statistics(vec![volume], vec![host]);
-    let page = bench.control.metrics().unwrap();
+    let host = crate::plane::HostFigures { nqn: Some("nqn.a\"b".into()), operations: vec![operation("read")], ..Default::default() };
+    let others = crate::plane::HostFigures { nqn: None, ..host.clone() };
+    // Before anything asks for figures: they may be half a second old.
+    bench.plane.statistics(vec![volume], vec![host, others]);
+    let bench = bench.with_group().await;
+    bench.volume("db", 1 << 30).await;
+    bench.control.metrics(form).unwrap()
+}
+
+#[tokio::test]
+async fn the_page_keeps_the_rules_of_prometheus() {
+    let page = full(Exposition::Text).await;
     lint(&page).unwrap();
+    let help: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split_once(' ')).collect();
+    help.iter().for_each(|(name, help)| is_a_sentence(name, help));
+    for layer in ["build", "health", "start", "sessions", "volume", "host", "core", "device", "group", "capacity", "buffer", "store"] {
+        let there = help.iter().any(|(name, _)| name.strip_prefix("basalt_").is_some_and(|name| name.starts_with(layer)));
+        assert!(there, "no family of {layer} was looked at");
+    }
     for family in [
         "basalt_volume_latency_seconds_bucket{volume=\"(others)\",operation=\"read\",le=",
         "basalt_host_commands_total{host=\"nqn.a\\\"b\"",
+        "basalt_host_commands_total{host=\"(others)\"",
     ] {
         assert!(page.contains(family), "{family} is missing");
     }
@@ -224,5 +246,98 @@ fn the_page_keeps_the_rules_of_prometheus() {
         "# HELP a A.\n# TYPE a gauge\nb 1\n",
     ] {
         assert!(lint(wrong).is_err(), "{wrong}");
+    }
+}
+
+/// What OpenMetrics 1.0 wants of a page, as far as a page of ours can break it.
+fn lint_open(page: &str) -> Result<(), String> {
+    let body = page.strip_suffix("# EOF\n").ok_or("it does not end with # EOF")?;
+    let (mut family, mut kind, mut seen) = (String::new(), String::new(), std::collections::BTreeSet::new());
+    for line in body.lines() {
+        if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {
+            // Neither a family nor a sample of one may be called as a sample of another.
+            let taken = ["", "_total", "_bucket", "_sum", "_count", "_created", "_info"]
+                .iter()
+                .any(|suffix| seen.contains(&format!("{name}{suffix}")));
+            if taken || name.ends_with("_total") || help.contains(['"', '\\']) {
+                return Err(format!("{name} is there twice, is called as its samples are, or its help is not escaped"));
+            }
+            family = name.to_owned();
+            seen.insert(family.clone());
+        } else if let Some((name, of)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+            if name != family {
+                return Err(format!("{name} stands below {family}"));
+            }
+            kind = of.to_owned();
+        } else {
+            let end = line.find(['{', ' ']).ok_or_else(|| format!("no sample: {line}"))?;
+            let suffix = line[..end].strip_prefix(family.as_str()).ok_or_else(|| format!("{line} stands below {family}"))?;
+            let suffixes: &[&str] = match kind.as_str() {
+                "counter" => &["_total"],
+                "histogram" => &["_bucket", "_sum", "_count"],
+                _ => &[""],
+            };
+            let le = line.split_once(",le=\"").or_else(|| line.split_once("{le=\"")).and_then(|(_, rest)| rest.split('"').next());
+            let canonical = le.is_none_or(|le| le == "+Inf" || le.contains('.'));
+            let value = line.rsplit(' ').next().unwrap_or_default();
+            if !suffixes.contains(&suffix) || !canonical || value.parse::<f64>().is_err() {
+                return Err(format!("no sample of a {kind}: {line}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn as_open_metrics_the_page_has_the_same_samples_and_keeps_its_rules() {
+    let (text, open) = (full(Exposition::Text).await, full(Exposition::OpenMetrics).await);
+    lint_open(&open).unwrap();
+    assert!(
+        open.contains("# TYPE basalt_host_commands counter\nbasalt_host_commands_total{host=") && open.contains("le=\"1.0\""),
+        "{open}"
+    );
+    let names = |page: &str| -> Vec<String> {
+        let samples = page.lines().filter(|line| !line.starts_with('#'));
+        samples.map(|line| line.split(['{', ' ']).next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&text), names(&open));
+    assert!(!text.contains("EOF") && text.contains("# TYPE basalt_host_commands_total counter"), "{text}");
+    for wrong in [
+        "# HELP a A.\n# TYPE a gauge\na 1\n",
+        "# HELP a_total A.\n# TYPE a_total counter\na_total 1\n# EOF\n",
+        "# HELP a A.\n# TYPE a counter\na 1\n# EOF\n",
+        "# HELP a A.\n# TYPE a gauge\na 1\n# HELP a A.\n# TYPE a gauge\na 1\n# EOF\n",
+        "# HELP a A.\n# TYPE a histogram\na_bucket{le=\"1\"} 1\n# EOF\n",
+    ] {
+        assert!(lint_open(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn open_metrics_is_for_who_asks_for_it_and_wants_text_no_more() {
+    for (accept, form) in [
+        ("", Exposition::Text),
+        ("*/*", Exposition::Text),
+        ("text/plain", Exposition::Text),
+        ("application/json", Exposition::Text),
+        ("application/openmetrics-text", Exposition::OpenMetrics),
+        ("Application/OpenMetrics-Text; Version=1.0.0", Exposition::OpenMetrics),
+        ("application/openmetrics-text; version=\"1.0.0\"; charset=utf-8, */*;q=0.1", Exposition::OpenMetrics),
+        ("application/openmetrics-text; version=2.0.0", Exposition::Text),
+        ("application/openmetrics-text; q=0", Exposition::Text),
+        ("application/openmetrics-text; q=nonsense", Exposition::Text),
+        ("application/openmetrics-text; q=7", Exposition::Text),
+        ("application/openmetrics-text;q=0.4,text/plain;version=0.0.4;q=0.5", Exposition::Text),
+        // Prometheus 2 and 3.
+        (
+            "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+            Exposition::OpenMetrics,
+        ),
+        (
+            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
+            Exposition::OpenMetrics,
+        ),
+    ] {
+        assert_eq!(Exposition::accepted(accept), form, "{accept}");
     }
 }

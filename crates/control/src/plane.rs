@@ -183,7 +183,7 @@ pub struct Stats {
     pub peers: Figures,
     /// Volumes of which anything was asked here, at most `object::VOLUMES_COUNTED_MAX`, and what is not counted with one of them.
     pub volumes: Vec<VolumeFigures>,
-    /// Hosts of NVMe/TCP that were connected, at most `nvmf::HOSTS_COUNTED_MAX` on a core.
+    /// Hosts that were connected, at most `frontend::HOSTS_COUNTED_MAX` of each front end on a core, and what is not counted with one of them.
     pub hosts: Vec<HostFigures>,
     /// Copies that this node brings back into sync: how many of their bytes are complete.
     pub resyncs: BTreeMap<ComponentId, u64>,
@@ -226,9 +226,9 @@ pub struct VolumeFigures {
 /// A host, over all cores.
 #[derive(Clone, Debug, Default)]
 pub struct HostFigures {
-    /// Its NQN.
-    pub nqn: String,
-    /// I/O queues open.
+    /// Its NQN, or its iSCSI name; `None`: those that are not counted apart, with those that are gone.
+    pub nqn: Option<String>,
+    /// I/O queues open, and sessions over iSCSI.
     pub queues: u32,
     /// Commands under way.
     pub requests: u64,

@@ -50,6 +50,9 @@ pub struct Problem {
     pub action: String,
 }
 
+/// Of a name that is not there so many characters are said: NQNs have 223 at most.
+const NAME_CHARACTERS_MAX: usize = 223;
+
 impl Problem {
     /// A problem.
     pub fn new(code: Code, message: impl Into<String>, action: impl Into<String>) -> Self {
@@ -61,6 +64,10 @@ impl Problem {
     }
     /// What it names is not there.
     pub fn not_found(what: &str, name: &str, list: &str) -> Self {
+        let name = match name.char_indices().nth(NAME_CHARACTERS_MAX) {
+            Some((end, _)) => format!("{}..", &name[..end]),
+            None => name.to_owned(),
+        };
         Self::new(Code::NotFound, format!("there is no {what} '{name}'"), format!("'basalt {list}' shows those that there are"))
     }
     /// The name is taken.

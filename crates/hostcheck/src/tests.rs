@@ -123,7 +123,10 @@ fn a_kernel_that_is_slow_to_leave_a_path_needs_a_shorter_keep_alive() {
     put(dir.path(), "sys/class/nvme/nvme1/kato", "1");
     let found = words(dir.path());
     let [one] = &found[..] else { panic!("{found:?}") };
-    assert!(one.level == Level::Change && one.what.contains("this kernel waits for it twice: a dead path is left after up to 7 s"), "{one:?}");
+    assert!(
+        one.level == Level::Change && one.what.contains("this kernel waits for it twice: a dead path is left after up to 7 s"),
+        "{one:?}"
+    );
     assert!(one.advice.contains("nvme disconnect -d nvme2") && one.advice.contains("--keep-alive-tmo=1"), "{one:?}");
 }
 

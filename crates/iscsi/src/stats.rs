@@ -1,12 +1,15 @@
 //! Counters of one core's front end.
 
 use base::Instant;
+use frontend::HostTable;
 use std::net::SocketAddr;
 
 base::counters! {
     /// All counters of a core since it started.
     #[derive(Clone, Debug, Default)]
     pub struct Stats {
+        /// What each host did.
+        pub hosts: HostTable,
         /// Connections accepted.
         pub connections: u64 = counter("connections"),
         /// Connections refused, for there were too many.

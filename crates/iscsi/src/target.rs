@@ -535,6 +535,9 @@ impl Target {
     /// A session is over.
     fn leave(&mut self, rt: &Rt, seat: usize, why: &'static str) {
         let s = &mut self.seats[seat];
+        if let Some(place) = s.session.count_with(None) {
+            self.stats.hosts.queue_ends(place);
+        }
         if core::mem::take(&mut s.entered) {
             self.shared.leave(s.session.tsih(), self.core, s.token);
             let event = event_of(s, AuditKind::Disconnected, why);
@@ -589,6 +592,7 @@ impl Target {
             return;
         }
         s.entered = true;
+        s.session.count_with(Some(self.stats.hosts.queue_begins(&s.session.who().host)));
         if proved {
             let event = event_of(s, AuditKind::Authenticated, "CHAP");
             self.audit.push(event);
@@ -778,7 +782,10 @@ impl Target {
             running: s.session.running(),
             since: s.since,
         };
-        Figures { stats: self.stats.clone(), sessions: known.map(|(_, s)| info(s)).collect() }
+        let running = self.seats.iter().filter_map(|(_, s)| Some((s.session.counted_with()?, s.session.running() as u64)));
+        let mut stats = self.stats.clone();
+        stats.hosts.add_running(running);
+        Figures { stats, sessions: known.map(|(_, s)| info(s)).collect() }
     }
 }
 

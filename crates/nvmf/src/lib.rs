@@ -37,6 +37,6 @@ mod tests;
 pub use desired::{Desired, MODEL, NamespaceDesired, SubsystemDesired};
 pub use options::{ControllerIds, Options, Referral};
 pub use shared::TargetShared;
-pub use stats::{ClassStats, CommandClass, Figures, HOSTS_COUNTED_MAX, HostCounters, HostPlace, SessionInfo, TargetStats};
+pub use stats::{Figures, SessionInfo, TargetStats};
 pub use target::{Target, TargetMsg};
 pub use view::{Ana, AnaState, HostPsk, HostView, ListenerKind, ListenerSpec, NamespaceView, NodeView, SubsystemView, View};

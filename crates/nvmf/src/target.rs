@@ -462,8 +462,8 @@ impl Target {
                 self.adopt_left(place);
             }
             let conn = self.conns.remove(place);
-            if let Some(queue) = conn.session.kind() {
-                self.stats.queue_ends(queue.counted_with());
+            if let Some(place) = conn.session.kind().and_then(|queue| queue.counted_with()) {
+                self.stats.hosts.queue_ends(place);
             }
             self.shared.gone(self.core, conn.admitting.is_light());
         }
@@ -714,7 +714,7 @@ impl Target {
     /// Counters so far.
     pub fn stats(&self) -> TargetStats {
         let queues =
-            self.conns.iter().filter_map(|(_, conn)| Some((conn.session.kind()?.counted_with(), u64::from(conn.session.running()))));
+            self.conns.iter().filter_map(|(_, conn)| Some((conn.session.kind()?.counted_with()?, u64::from(conn.session.running()))));
         TargetStats { connections_open: self.conns.len() as u64, audit_dropped: self.audit.dropped(), ..self.stats.snapshot(queues) }
     }
 }

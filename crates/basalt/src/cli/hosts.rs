@@ -43,7 +43,7 @@ pub enum SubsystemCommand {
         subsystem: String,
     },
     /// Change what connections must have, over what it is served, and what hosts may do with namespaces
-    #[command(after_help = "Examples:
+    #[command(group = clap::ArgGroup::new("settings").required(true).multiple(true).args(["security", "iscsi", "iqn", "no_iscsi", "manage_namespaces", "no_manage_namespaces"]), override_usage = "basalt subsystem set <SUBSYSTEM> [OPTIONS]", after_help = "Examples:
   basalt subsystem set prod --security authenticated
   basalt subsystem set prod --iscsi                       # over iSCSI too: its LUNs are the namespace ids
   basalt subsystem set lab --manage-namespaces --policy default --namespaces-max 16 --bytes-max 2TiB
@@ -80,6 +80,9 @@ Hosts that are connected with less than --security asks for are disconnected.")]
         /// No longer let them
         #[arg(long)]
         no_manage_namespaces: bool,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Let a host connect
     #[command(after_help = "Examples:
@@ -110,6 +113,9 @@ Hosts that are connected with less than --security asks for are disconnected.")]
         /// Not every host
         #[arg(long)]
         any: bool,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Show a volume to the hosts of a subsystem
     #[command(
@@ -121,7 +127,7 @@ Hosts that are connected with less than --security asks for are disconnected.")]
         /// Name or id of the volume
         volume: String,
         /// Its namespace id there, which is its LUN over iSCSI [default: the lowest that is free]
-        #[arg(long)]
+        #[arg(long, value_parser = nsid)]
         nsid: Option<u32>,
         /// A host that sees it, of those that may use the subsystem: its NQN or iSCSI name, or its name here; several times [default: all]
         #[arg(long, value_name = "HOST")]
@@ -152,6 +158,34 @@ Hosts that are connected with less than --security asks for are disconnected.")]
     },
 }
 
+/// What can be set of a host: one of them at least.
+const SETTINGS: [&str; 24] = [
+    "dhchap_secret_file",
+    "dhchap_generate",
+    "dhchap_secret_path",
+    "dhchap_controller_secret_file",
+    "dhchap_controller_generate",
+    "dhchap_controller_secret_path",
+    "no_dhchap_controller",
+    "dhchap_hash",
+    "dhchap_group",
+    "no_dhchap",
+    "tls_psk_file",
+    "tls_psk_generate",
+    "tls_psk_path",
+    "no_tls_psk",
+    "chap_secret_file",
+    "chap_generate",
+    "chap_secret_path",
+    "chap_user",
+    "chap_target_secret_file",
+    "chap_target_generate",
+    "chap_target_secret_path",
+    "chap_target_user",
+    "no_chap_target",
+    "no_chap",
+];
+
 #[derive(Subcommand, Debug)]
 #[expect(clippy::large_enum_variant, reason = "a process has one")]
 pub enum HostCommand {
@@ -177,7 +211,7 @@ A machine that connects over both has two names here, one for each.")]
         nqn: String,
     },
     /// Set what a host proves itself with: DH-HMAC-CHAP secrets, a key for TLS, or a CHAP secret for iSCSI
-    #[command(after_help = "Examples:
+    #[command(group = clap::ArgGroup::new("settings").required(true).multiple(true).args(SETTINGS), override_usage = "basalt host set <HOST> [OPTIONS]", after_help = "Examples:
   basalt host set kvm1 --dhchap-generate > kvm1.key      # keep it like a password
   basalt host set kvm1 --dhchap-secret-file kvm1.key --dhchap-controller-generate
   basalt host set kvm1 --dhchap-group ffdhe4096,ffdhe8192 --dhchap-hash sha512
@@ -197,6 +231,9 @@ A machine that connects over both has two names here, one for each.")]
         tls: TlsArgs,
         #[command(flatten)]
         chap: ChapArgs,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Check this machine, which connects to volumes: settings, paths, kernel, and what to change
     #[command(after_help = "Examples:
@@ -327,6 +364,10 @@ pub struct DhchapArgs {
     /// Take all secrets of the host away: it need not authenticate any more
     #[arg(long, conflicts_with_all = ["host_secret", "controller_secret", "dhchap_hash", "dhchap_group"])]
     pub no_dhchap: bool,
+}
+
+fn nsid(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("'{text}' is not a namespace id: write a number, from 1"))
 }
 
 fn security(text: &str) -> Result<control::api::types::Security, String> {

@@ -205,6 +205,13 @@ fn three_servers_form_a_cluster_and_each_answers_for_it() {
     // A group is of the node that was asked; a volume is made from any node.
     c.group_on_files(1, "256MiB", "512MiB");
     assert_eq!(a.json("group show g")["node"], "third");
+    // What it was asked, and its drives, are seen from any node.
+    let noted = |line: &str| a.ok(line).contains("POST /api/v1/groups");
+    assert!(noted("audit --node third") && noted("audit --node third --since 1h") && !noted("audit") && !noted("audit --node a"));
+    assert_eq!(a.json("drive list --node third"), c.json("drive list"));
+    for line in ["audit --node nobody", "drive list --node nobody", "drive show sda --node nobody", "drive show none --node third"] {
+        a.fails(line, 4);
+    }
     until("the leader hears of the group", || b.cli("volume create v --size 16MiB").status.success().then_some(()));
     for node in [&a, &b, &c] {
         assert_eq!((node.volumes().len(), node.json("volume show v")["components"][0]["node"].clone()), (1, "third".into()));

@@ -68,3 +68,23 @@ fn what_was_cut_off_is_gone_when_the_volume_grows_again() {
         daemon.expect(VOLUME, CUT, "after a kill");
     }
 }
+
+/// Who grows a thick volume beyond what is there hears how much there is, and the volume stays as it was.
+#[test]
+fn a_thick_volume_that_finds_no_room_to_grow_says_the_figures_and_stays_as_it_was() {
+    let daemon = Daemon::started(&USUAL);
+    daemon.ok("group create g --cache memory:256MiB --capacity memory:512MiB");
+    daemon.ok("policy create thick --space-reservation 100");
+    daemon.ok("volume create other --size 64MiB --policy thick");
+    daemon.ok("volume create v --size 64MiB --policy thick");
+    let before = daemon.json("volume list");
+    let said = daemon.fails("volume grow v --size 1GiB", 5);
+    // Each device keeps a part for itself: what is there is a little less than its size.
+    let device = daemon.json("group show g")["capacity"][0]["usable_bytes"].as_u64().expect("a size");
+    let total = format!("it has {},", base::ByteSize(device));
+    for words in ["cannot promise 1 GiB to one component", &total, "others were promised 64 MiB", "to do: "] {
+        assert!(said.contains(words), "no '{words}' in: {said}");
+    }
+    assert_eq!(daemon.json("volume list"), before);
+    daemon.ok("volume grow v --size 128MiB");
+}

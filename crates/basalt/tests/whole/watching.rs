@@ -1,10 +1,13 @@
 //! Who watches: what a host does is in `iostat`, `top` and the metrics, and what an administrator does is in the audit log.
 
-use crate::harness::{Daemon, USUAL, until};
+use crate::harness::{Daemon, USUAL, body_of, exchanged, until, until_or};
+use crate::token::over_tcp;
 use initiator::Controller;
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 /// A daemon with the volume `v`, which a host has written 16 times 64 KiB to, and read once.
 pub fn used() -> Daemon {
@@ -52,15 +55,112 @@ fn what_a_host_does_is_shown_by_volume_host_and_device() {
 #[test]
 fn alerts_and_dashboard_ask_for_what_is_served_and_promtool_finds_nothing() {
     let daemon = used();
-    let answer = daemon.metrics();
-    let (_, page) = answer.split_once("\r\n\r\n").expect("a head and a page");
-    // HTTP may have cut it into chunks: their sizes are lines of hexadecimal digits.
-    let size = |line: &&str| line.ends_with('\r') || line.is_empty();
-    let whole: String = page.split('\n').filter(|line| !size(line)).map(|line| format!("{line}\n")).collect();
-    fs::write(daemon.path("page"), whole).expect("it is written");
+    fs::write(daemon.path("page"), body_of(&daemon.metrics())).expect("it is written");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/monitoring");
     let output = Command::new(script).arg(daemon.path("page")).output().expect("scripts/monitoring runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A Prometheus that scrapes a daemon every second, with our rules. It is ended by its process id when it is dropped.
+struct Prometheus {
+    child: Child,
+    addr: SocketAddr,
+}
+
+impl Prometheus {
+    /// Its files are in the daemon's folder.
+    fn of(daemon: &Daemon) -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the source");
+        let found = Command::new(root.join("scripts/programs-for-tests")).arg("prometheus").output().expect("it runs");
+        assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
+        let programs = PathBuf::from(String::from_utf8_lossy(&found.stdout).trim());
+        let config = format!(
+            "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: [{rules:?}]\nscrape_configs:\n\
+             - job_name: basalt\n  authorization: {{ credentials_file: {token:?} }}\n  static_configs: [{{ targets: [\"{target}\"] }}]\n",
+            rules = root.join("packaging/prometheus/basalt.rules.yml"),
+            token = daemon.path("token"),
+            target = daemon.api_addr(),
+        );
+        fs::write(daemon.path("prometheus.yml"), config).expect("it is written");
+        let log = File::create(daemon.path("prometheus.log")).expect("a file for what it says");
+        let mut command = Command::new(programs.join("prometheus"));
+        command.arg(format!("--config.file={}", daemon.at("prometheus.yml")));
+        command.arg(format!("--storage.tsdb.path={}", daemon.at("prometheus"))).arg("--web.listen-address=127.0.0.1:0");
+        command.env("GOMAXPROCS", "2").env("GOMEMLIMIT", "256MiB").current_dir(daemon.path(""));
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("it starts");
+        let mut started = Self { child, addr: ([127, 0, 0, 1], 0).into() };
+        let said = || fs::read_to_string(daemon.path("prometheus.log")).unwrap_or_default();
+        started.addr = until_or("Prometheus listens", said, || {
+            let said = said();
+            let line = said.lines().find(|line| line.contains("\"Listening on\"") || line.contains("TLS is disabled"))?;
+            line.split_once("address=")?.1.split_whitespace().next()?.parse().ok()
+        });
+        started
+    }
+    /// `data` of what its API answers.
+    fn data(&self, path: &str) -> Option<Value> {
+        let mut api = TcpStream::connect(self.addr).ok()?;
+        let (status, answer) = exchanged(&mut api, "GET", path, "", b"");
+        // It is not ready at once.
+        if status == 503 {
+            return None;
+        }
+        assert_eq!(status, 200, "{path}: {answer}");
+        let mut answer: Value = serde_json::from_str(&body_of(&answer)).expect("JSON");
+        Some(answer["data"].take())
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The real Prometheus, with the configuration of the user guide: it reads what is served (as OpenMetrics, for which it asks first), and the rules.
+#[test]
+fn prometheus_scrapes_the_daemon_with_its_token_and_raises_alerts_by_our_rules() {
+    let mut daemon = over_tcp(&USUAL);
+    daemon.ok("group create g --cache memory:256MiB --capacity memory:512MiB");
+    daemon.ok("volume create v --size 64MiB");
+    let prometheus = Prometheus::of(&daemon);
+    let log = || fs::read_to_string(daemon.path("prometheus.log")).unwrap_or_default();
+    let target = until_or("the target is up", log, || {
+        let targets = prometheus.data("/api/v1/targets")?;
+        let [target] = &targets["activeTargets"].as_array()?[..] else { return None };
+        (target["health"] == "up").then(|| target.clone())
+    });
+    assert_eq!((&target["labels"]["job"], &target["lastError"]), (&"basalt".into(), &"".into()), "{target}");
+
+    let published = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus/basalt.rules.yml"));
+    let alerts = published.expect("the rules").matches("- alert: ").count();
+    let rules = until_or("all rules are evaluated", log, || {
+        let groups = prometheus.data("/api/v1/rules")?;
+        let rules: Vec<Value> =
+            groups["groups"].as_array()?.iter().flat_map(|g| g["rules"].as_array().cloned().unwrap_or_default()).collect();
+        rules.iter().all(|rule| rule["health"] != "unknown").then_some(rules)
+    });
+    assert!(rules.iter().all(|rule| rule["health"] == "ok"), "{rules:?}");
+    assert_eq!(rules.iter().filter(|rule| rule["type"] == "alerting").count(), alerts);
+    // A disk group in memory is a warning, which becomes an alarm when it stays.
+    until_or("an alert is pending", log, || {
+        let alerts = prometheus.data("/api/v1/alerts")?;
+        let pending = |one: &Value| one["labels"]["alertname"] == "BasaltHealthWarning" && one["labels"]["check"] == "group_volatile";
+        alerts["alerts"].as_array()?.iter().any(pending).then_some(())
+    });
+    // Samples have the names that the text format has.
+    for (query, value) in
+        [("up", "1"), ("basalt_volume_online", "1"), ("basalt_volume_size_bytes", "67108864"), ("count(basalt_core_loops_total)", "2")]
+    {
+        let found = until_or("there is a sample", log, || {
+            let result = prometheus.data(&format!("/api/v1/query?query={query}"))?;
+            result["result"].as_array()?.first().map(|one| one["value"][1].clone())
+        });
+        assert_eq!(found, value, "{query}");
+    }
+    drop(prometheus);
+    daemon.stop();
 }
 
 #[test]

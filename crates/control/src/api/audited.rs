@@ -47,7 +47,8 @@ impl Connected<IncomingStream<'_, TcpListener>> for Administrator {
 }
 
 impl Administrator {
-    fn names(&self) -> (String, Option<String>) {
+    /// What it is called, and where it is.
+    pub(super) fn names(&self) -> (String, Option<String>) {
         match self {
             Self::Local { uid, pid } => {
                 let number = |n: Option<i64>| n.map_or("?".to_owned(), |n| n.to_string());

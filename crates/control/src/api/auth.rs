@@ -1,15 +1,28 @@
 //! The bearer token of the API on TCP.
 //!
-//! Invariants: a token is compared in a time that does not depend on where it differs; it is never logged.
+//! Invariants: a token is compared in a time that does not depend on where it differs; it is never logged. Of requests without it the audit log has
+//! at most [`NOTED_MAX`] in each [`PERIOD`], and how many more there were: whoever tries again and again does not fill it.
 
-use crate::{Code, Problem};
+use super::audited::Administrator;
+use crate::{Code, Problem, audit::Action, engine::Control};
 use axum::{
-    extract::{Request, State},
+    extract::{ConnectInfo, Request, State},
     http::header,
     middleware::Next,
     response::Response,
 };
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// Requests without the token that are noted one by one in a period.
+const NOTED_MAX: u64 = 8;
+/// How long a period is, from the first of them.
+const PERIOD: Duration = Duration::from_secs(10);
+/// The longest text of what was wanted that is noted, in bytes. Of a path without its query: a token may be in there.
+const TEXT_BYTES_MAX: usize = 200;
 
 /// The shortest token, in bytes.
 const TOKEN_BYTES_MIN: usize = 16;
@@ -77,16 +90,81 @@ impl Token {
 /// What a request hears that shows no token of the API, or a wrong one.
 pub const NO_TOKEN: &str = "the request shows no token, or a wrong one";
 
+/// Who stands before the API on TCP.
+#[derive(Clone)]
+pub(super) struct Guard {
+    token: Token,
+    control: Arc<Control>,
+    /// Requests without the token in the period that runs.
+    refused: Arc<Mutex<u64>>,
+    pub(super) period: Duration,
+}
+
+impl Guard {
+    pub(super) fn new(token: Token, control: Arc<Control>) -> Self {
+        Self { token, control, refused: Arc::default(), period: PERIOD }
+    }
+
+    /// Notes a request without the token, if it is one of the first of its period. When that is over, how many more there were is noted.
+    fn note(&self, request: &Request, wrong: bool) {
+        let so_far = {
+            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            *refused += 1;
+            *refused - 1
+        };
+        if so_far == 0 {
+            let (refused, control, period) = (self.refused.clone(), Arc::downgrade(&self.control), self.period);
+            tokio::spawn(async move {
+                tokio::time::sleep(period).await;
+                let all = std::mem::take(&mut *refused.lock().unwrap_or_else(PoisonError::into_inner));
+                if let Some(control) = control.upgrade() {
+                    note_the_rest(&control, all.saturating_sub(NOTED_MAX), period);
+                }
+            });
+        }
+        if so_far >= NOTED_MAX {
+            return;
+        }
+        let peer = request.extensions().get::<ConnectInfo<Administrator>>().and_then(|who| who.0.names().1);
+        let mut what = format!("{} {}", request.method(), request.uri().path());
+        what.truncate(what.floor_char_boundary(TEXT_BYTES_MAX));
+        tracing::warn!(peer, what, "a request without the token of api.token_file was refused");
+        self.control.note_unauthenticated(Action {
+            by: if wrong { "who has a wrong token" } else { "who has no token" }.into(),
+            peer,
+            action: what,
+            result: format!("refused (401): {NO_TOKEN}"),
+        });
+    }
+}
+
+/// Notes how many requests without the token were not noted one by one in the period that is over.
+fn note_the_rest(control: &Control, more: u64, period: Duration) {
+    if more > 0 {
+        tracing::warn!(more, "more requests without the token of api.token_file were refused");
+        control.note_unauthenticated(Action {
+            by: "who has no token, or a wrong one".into(),
+            peer: None,
+            action: format!("{more} more requests within {} s", period.as_secs()),
+            result: format!("refused (401): {NO_TOKEN}"),
+        });
+    }
+}
+
 /// Lets a request through if it shows the token.
-pub(super) async fn require(State(token): State<Token>, request: Request, next: Next) -> Result<Response, Problem> {
-    let shown = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok()).and_then(|v| v.strip_prefix("Bearer "));
+pub(super) async fn require(State(guard): State<Guard>, request: Request, next: Next) -> Result<Response, Problem> {
+    let header = request.headers().get(header::AUTHORIZATION);
+    let shown = header.and_then(|v| v.to_str().ok()).and_then(|v| v.strip_prefix("Bearer "));
     match shown {
-        Some(shown) if token.is(shown.trim().as_bytes()) => Ok(next.run(request).await),
-        _ => Err(Problem::new(
-            Code::Unauthorized,
-            NO_TOKEN,
-            "send the header 'Authorization: Bearer TOKEN' with the token of api.token_file",
-        )),
+        Some(shown) if guard.token.is(shown.trim().as_bytes()) => Ok(next.run(request).await),
+        _ => {
+            guard.note(&request, header.is_some());
+            Err(Problem::new(
+                Code::Unauthorized,
+                NO_TOKEN,
+                "send the header 'Authorization: Bearer TOKEN' with the token of api.token_file",
+            ))
+        }
     }
 }
 

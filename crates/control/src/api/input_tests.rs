@@ -49,6 +49,9 @@ async fn whatever_is_wrong_with_a_request_is_a_problem_with_words() {
         ("GET", "/api/v1/audit?limit=abc"),
         ("GET", "/api/v1/volumes?name=db"),
         ("GET", "/api/v1/status?verbose"),
+        ("GET", "/api/v1/openapi.json?pretty=1"),
+        ("GET", "/openapi.json?pretty"),
+        ("GET", "/metrics?of=volumes"),
         ("POST", "/api/v1/groups/g1/scrub?now=1"),
         ("GET", "/api/v1/statistics?of=disks"),
         ("GET", "/api/v1/statistics?node=none"),
@@ -152,6 +155,16 @@ async fn a_volume_of_less_than_the_smallest_is_refused_not_made_larger() {
     let bench = Bench::new().with_group().await;
     let (status, _, message) = bench.refused("POST", "/api/v1/volumes", json!({"name": "x", "bytes": 1024})).await;
     assert!(status == 400 && message.contains("the smallest has 1 MiB"), "{message}");
+}
+
+/// HEAD is what GET is, without the body.
+#[tokio::test]
+async fn a_parameter_that_there_is_not_is_refused_for_head_too() {
+    let bench = Bench::new();
+    for (path, status) in [("/api/v1/volumes?limti=1", 400), ("/api/v1/openapi.json?a", 400), ("/api/v1/volumes?limit=1", 200)] {
+        let request = Request::head(path).body(HttpBody::empty()).unwrap();
+        assert_eq!(bench.router.clone().oneshot(request).await.unwrap().status().as_u16(), status, "{path}");
+    }
 }
 
 #[tokio::test]

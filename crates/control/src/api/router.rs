@@ -11,7 +11,7 @@ use crate::{Code, Problem, engine::Control};
 use axum::{
     Json, Router,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
-    http::{StatusCode, header},
+    http::{Method, StatusCode, header},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::get,
@@ -53,14 +53,17 @@ pub fn router(control: Arc<Control>) -> (Router, utoipa::openapi::OpenApi) {
     let (routes, mut document) = OpenApiRouter::with_openapi(Document::openapi()).merge(routes::all()).split_for_parts();
     document.info.version = control.version().to_owned();
     describe_security(&mut document);
-    let queries = Arc::new(queries_of(&document));
+    let mut queries = queries_of(&document);
     let text = document.to_json().expect("a document of plain data");
     let openapi = move || std::future::ready(([(header::CONTENT_TYPE, "application/json")], text.clone()));
+    let mut routes = routes;
+    for path in [OPENAPI_PATH, "/openapi.json"] {
+        queries.insert(("GET".into(), path.into()), BTreeSet::new());
+        routes = routes.route(path, get(openapi.clone()));
+    }
     let router = routes
-        .route_layer(from_fn_with_state(queries, known_queries))
+        .route_layer(from_fn_with_state(Arc::new(queries), known_queries))
         .with_state(control.clone())
-        .route(OPENAPI_PATH, get(openapi.clone()))
-        .route("/openapi.json", get(openapi))
         .fallback(async |request: Request| {
             Problem::new(
                 Code::NotFound,
@@ -106,7 +109,9 @@ fn queries_of(document: &utoipa::openapi::OpenApi) -> Queries {
 
 /// Refuses parameters of a query that the document does not know: one that is misspelt must not be taken as if it were not there.
 async fn known_queries(State(queries): State<Arc<Queries>>, path: MatchedPath, request: Request, next: Next) -> Response {
-    let known = queries.get(&(request.method().to_string(), path.as_str().to_owned()));
+    // HEAD is answered as GET is.
+    let method = if request.method() == Method::HEAD { Method::GET.as_str() } else { request.method().as_str() };
+    let known = queries.get(&(method.to_owned(), path.as_str().to_owned()));
     let query = request.uri().query().unwrap_or_default();
     let names = query.split('&').filter(|part| !part.is_empty()).map(|part| part.split_once('=').map_or(part, |(name, _)| name));
     let unknown = known.and_then(|known| names.into_iter().find(|name| !known.contains(*name)).map(|name| (name.to_owned(), known)));

@@ -5,11 +5,11 @@ use super::{
     paging::{List, Part},
     types::*,
 };
-use crate::{Problem, audit::Which, engine::Control};
+use crate::{Problem, audit::Which, engine::Control, metrics::Exposition};
 use axum::{
     Json,
     extract::State,
-    http::{StatusCode, header},
+    http::{HeaderMap, StatusCode, header},
     response::IntoResponse,
 };
 use std::sync::Arc;
@@ -64,16 +64,18 @@ pub(super) fn all() -> OpenApiRouter<Arc<Control>> {
         .merge(super::formation_routes::all())
 }
 
-/// Figures of every layer, as Prometheus reads them.
+/// Figures of every layer, as Prometheus reads them: its text format, or OpenMetrics for a request that accepts it.
 #[utoipa::path(
     get,
     path = "/metrics",
     tag = "status",
-    responses((status = 200, description = "Text exposition format 0.0.4", body = String, content_type = "text/plain"), (status = "default", description = "Not done", body = Problem))
+    responses((status = 200, description = "Text exposition format 0.0.4, or OpenMetrics 1.0.0", content((String = "text/plain"), (String = "application/openmetrics-text"))), (status = "default", description = "Not done", body = Problem))
 )]
-async fn metrics(State(control): Engine) -> Result<impl IntoResponse, Problem> {
-    let page = run(control, Control::metrics).await?;
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page))
+async fn metrics(State(control): Engine, headers: HeaderMap) -> Result<impl IntoResponse, Problem> {
+    let accept: Vec<&str> = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    let form = Exposition::accepted(&accept.join(","));
+    let page = run(control, move |c| c.metrics(form)).await?;
+    Ok(([(header::CONTENT_TYPE, form.content_type()), (header::VARY, "accept")], page))
 }
 
 /// How the node is: health checks, counts, capacity.
@@ -151,7 +153,7 @@ fn audit_limit() -> usize {
     100
 }
 
-/// The newest entries of the audit log: who connected, who was turned away, who changed a reservation or a namespace.
+/// The newest entries of the audit log: what administrators did, who connected, who was turned away, who changed a reservation or a namespace.
 #[utoipa::path(
     get,
     path = "/api/v1/audit",

@@ -4,8 +4,7 @@
 
 use super::{
     audited::{Administrator, audited},
-    auth,
-    auth::Token,
+    auth::{self, Guard, Token},
     router::{BODY_BYTES_MAX, router},
 };
 use crate::engine::Control;
@@ -126,7 +125,7 @@ pub async fn serve(
     tcp: Option<(SocketAddr, Token)>,
 ) -> Result<Served, ServeError> {
     let (router, _) = router(control.clone());
-    let router = router.layer(axum::middleware::from_fn_with_state((control, BODY_BYTES_MAX), audited));
+    let router = router.layer(axum::middleware::from_fn_with_state((control.clone(), BODY_BYTES_MAX), audited));
     let (stop, stopped) = watch::channel(false);
     let until = |mut stopped: watch::Receiver<bool>| async move {
         let _ = stopped.wait_for(|s| *s).await;
@@ -140,7 +139,7 @@ pub async fn serve(
         let fail = |cause| ServeError::Listen { addr, cause };
         let listener = TcpListener::bind(addr).await.map_err(fail)?;
         bound = Some(listener.local_addr().map_err(fail)?);
-        let guarded = router.layer(axum::middleware::from_fn_with_state(token, auth::require));
+        let guarded = router.layer(axum::middleware::from_fn_with_state(Guard::new(token, control), auth::require));
         let on_tcp =
             axum::serve(listener, guarded.into_make_service_with_connect_info::<Administrator>()).with_graceful_shutdown(until(stopped));
         tasks.push(tokio::spawn(async move { drop(on_tcp.await) }));

@@ -14,7 +14,7 @@ pub struct Statistics {
     pub started_unix_s: u64,
     /// Volumes of which anything was asked here, by name; at most 1024 are counted apart.
     pub volumes: Vec<VolumeStatistics>,
-    /// Hosts that were connected over NVMe/TCP; at most 256 on each core are counted apart.
+    /// Hosts that were connected, by NVMe/TCP or iSCSI; at most 256 of each on each core are counted apart.
     pub hosts: Vec<HostStatistics>,
     /// Devices of the disk groups here.
     pub devices: Vec<DeviceStatistics>,
@@ -40,11 +40,11 @@ pub struct VolumeStatistics {
 /// What a host did on this node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HostStatistics {
-    /// Its NQN.
+    /// Its NQN, or its iSCSI name; `(others)`: all that are not counted apart, with those that are gone.
     pub nqn: String,
     /// What it is called here.
     pub name: Option<String>,
-    /// Connections for I/O; 0: it has gone.
+    /// Connections for I/O, and sessions over iSCSI; 0: it has gone.
     pub queues: u32,
     /// Commands under way.
     pub queue_depth: u64,
@@ -67,6 +67,9 @@ pub struct DeviceStatistics {
     pub flushes: u64,
     /// Discards.
     pub discards: u64,
+    /// Operations under way, of any kind.
+    #[serde(default)]
+    pub in_flight: u64,
     /// `read`, `write`. Their errors are in `errors` above.
     pub operations: Vec<OperationStatistics>,
 }

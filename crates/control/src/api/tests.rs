@@ -95,7 +95,7 @@ impl Bench {
         (status, value["code"].as_str().unwrap().into(), value["message"].as_str().unwrap().into())
     }
 
-    async fn with_group(self) -> Self {
+    pub async fn with_group(self) -> Self {
         let cache = self.dir.path().join("cache.img");
         let capacity: Vec<Value> = (0..2).map(|n| json!({"path": self.dir.path().join(format!("c{n}.img")), "bytes": 100 * GIB})).collect();
         let group = json!({"name": "g1", "cache": {"path": cache, "bytes": GIB}, "capacity": capacity, "sparse": true});
@@ -103,7 +103,7 @@ impl Bench {
         self
     }
 
-    async fn volume(&self, name: &str, bytes: u64) -> Value {
+    pub async fn volume(&self, name: &str, bytes: u64) -> Value {
         self.ok("POST", "/api/v1/volumes", json!({"name": name, "bytes": bytes})).await
     }
 
@@ -577,6 +577,27 @@ async fn the_metrics_page_is_well_formed_and_covers_every_layer() {
     assert!(page.contains("basalt_object_latency_seconds_bucket{operation=\"read\",le=\"+Inf\"} 1"), "{page}");
 }
 
+/// Text for everybody, OpenMetrics for who asks for it.
+#[tokio::test]
+async fn the_metrics_page_comes_as_the_request_accepts_it() {
+    let bench = Bench::new();
+    for (accept, content_type, ends_so) in [
+        (None, "text/plain; version=0.0.4; charset=utf-8", false),
+        (Some("text/plain"), "text/plain; version=0.0.4; charset=utf-8", false),
+        (Some("application/openmetrics-text;version=1.0.0,*/*;q=0.1"), "application/openmetrics-text; version=1.0.0; charset=utf-8", true),
+    ] {
+        let mut request = Request::get("/metrics");
+        if let Some(accept) = accept {
+            request = request.header("accept", accept);
+        }
+        let response = bench.router.clone().oneshot(request.body(HttpBody::empty()).unwrap()).await.unwrap();
+        let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
+        assert_eq!((&*header("content-type"), &*header("vary")), (content_type, "accept"));
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(bytes.ends_with(b"\n# EOF\n"), ends_so, "{accept:?}");
+    }
+}
+
 #[tokio::test]
 async fn times_on_the_metrics_page_are_seconds_and_a_volume_that_is_not_served_is_not_online() {
     let bench = Bench::new().with_group().await;
@@ -621,15 +642,80 @@ async fn on_tcp_the_token_is_asked_for_and_the_socket_has_its_mode() {
     let token = Token::new("0123456789abcdef").unwrap();
     let served = serve(bench.control.clone(), socket, Some(("127.0.0.1:0".parse().unwrap(), token))).await.unwrap();
     assert!(matches!(bind_unix(&path, 0o600), Err(ServeError::SocketInUse(_))));
-    for (header, status) in [("", "401"), ("Authorization: Bearer wrong\r\n", "401"), ("Authorization: Bearer 0123456789abcdef\r\n", "200")]
-    {
+    let headers = [("", "401"), ("Authorization: Bearer wrong\r\n", "401"), ("Authorization: Bearer 0123456789abcdef\r\n", "200")];
+    let paths = ["/api/v1/status", "/metrics", "/api/v1/openapi.json"];
+    for (path, (header, status)) in paths.into_iter().flat_map(|path| headers.map(|with| (path, with))) {
         let mut stream = tokio::net::TcpStream::connect(served.tcp.unwrap()).await.unwrap();
-        stream.write_all(format!("GET /api/v1/status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{header}\r\n").as_bytes()).await.unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{header}\r\n").as_bytes()).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {answer}");
+        let shows_figures = answer.contains("basalt_build_info");
+        assert_eq!(shows_figures, (path, status) == ("/metrics", "200"), "{path}: {answer}");
     }
     served.stop().await;
+}
+
+/// Hosts beyond those that are counted apart are one line, and devices say what is under way.
+#[tokio::test]
+async fn statistics_show_the_other_hosts_together_and_what_devices_have_under_way() {
+    let bench = Bench::new();
+    let one = crate::plane::HostFigures { nqn: Some(HOST.into()), queues: 2, ..Default::default() };
+    let others = crate::plane::HostFigures { nqn: None, queues: 7, requests: 3, ..Default::default() };
+    // Before anything asks for figures: they may be half a second old.
+    bench.plane.statistics(vec![], vec![one, others]);
+    let bench = bench.with_group().await;
+    let all = bench.get("/api/v1/statistics").await;
+    let of = |n: usize, member: &str| all["hosts"][n][member].clone();
+    assert_eq!((of(0, "nqn"), of(0, "queues")), (json!(HOST), json!(2)));
+    assert_eq!((of(1, "nqn"), of(1, "name"), of(1, "queues"), of(1, "queue_depth")), (json!("(others)"), Value::Null, json!(7), json!(3)));
+    let devices = all["devices"].as_array().unwrap();
+    assert!(!devices.is_empty() && devices.iter().all(|device| device["in_flight"].is_u64()), "{all}");
+}
+
+/// Who tries tokens is in the audit log, and does not fill it.
+#[tokio::test]
+async fn requests_without_the_token_are_noted_a_few_in_each_period_and_the_rest_is_counted() {
+    use axum::{extract::ConnectInfo, middleware::from_fn_with_state};
+    let dir = tempfile::tempdir().unwrap();
+    let directory = Arc::new(Embedded::open(dir.path(), base::ClusterId::from_bytes([7; 16])).unwrap());
+    let identity = Identity { node: "h1".into(), fault_domain: "h1".into(), version: "0.1.0".into(), cores: 2 };
+    let log = crate::audit::AuditLog::open(dir.path()).unwrap();
+    let control = Control::new(directory, Arc::new(FakePlane::default()), identity, drive::Scanner::default()).with_audit(log);
+    let control = Arc::new(control);
+    let period = std::time::Duration::from_secs(3);
+    let mut guard = auth::Guard::new(Token::new("0123456789abcdef").unwrap(), control.clone());
+    guard.period = period;
+    let (router, _) = router(control.clone());
+    let router = router.layer(from_fn_with_state(guard, auth::require));
+    let peer = audited::Administrator::Remote("192.0.2.7:4000".parse().unwrap());
+    let ask = async |path: &str, token: Option<&str>| {
+        let mut request = Request::get(path).extension(ConnectInfo(peer.clone()));
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        router.clone().oneshot(request.body(HttpBody::empty()).unwrap()).await.unwrap().status().as_u16()
+    };
+    let noted = || control.audit_entries(1000).unwrap();
+    assert_eq!(ask("/api/v1/openapi.json", Some("0123456789abcdef")).await, 200);
+    assert_eq!(noted().len(), 0);
+    assert_eq!(ask("/api/v1/volumes?token=0123456789abcdef", None).await, 401);
+    let long = format!("/{}", "x".repeat(5000));
+    for _ in 0..99 {
+        assert_eq!(ask(&long, Some("wrong-wrong-wrong")).await, 401);
+    }
+    let first = noted();
+    assert_eq!(first.len(), 8, "{first:?}");
+    assert!(first.iter().all(|e| e.event == "authentication-failed" && e.peer.as_deref() == Some("192.0.2.7:4000")), "{first:?}");
+    let text = |n: usize| (first[n].by.as_deref().unwrap(), first[n].action.as_deref().unwrap(), first[n].result.as_deref().unwrap());
+    assert_eq!((text(0).0, text(0).1), ("who has no token", "GET /api/v1/volumes"));
+    assert!(text(0).2.starts_with("refused (401)") && text(1).0 == "who has a wrong token" && text(1).1.len() == 200, "{first:?}");
+    assert!(!format!("{first:?}").contains("wrong-wrong") && !format!("{first:?}").contains("0123456789abcdef"), "no token is noted");
+    tokio::time::sleep(period + period / 2).await;
+    let all = noted();
+    assert!(all.len() == 9 && all[8].action.as_deref().is_some_and(|what| what.starts_with("92 more requests")), "{all:?}");
+    assert_eq!(ask("/api/v1/status", None).await, 401);
+    assert_eq!(noted().len(), 10, "another period has begun");
 }
 
 #[path = "input_tests.rs"]

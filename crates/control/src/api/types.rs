@@ -863,7 +863,7 @@ pub struct AuditEntry {
     pub controller: Option<u16>,
     /// More, in words.
     pub detail: String,
-    /// Which administrator: user and process behind the socket, or the token.
+    /// Which administrator: user and process behind the socket, or the token; or that the token was wrong or missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// What the administrator asked for, without anything secret.

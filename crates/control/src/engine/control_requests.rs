@@ -5,7 +5,7 @@
 
 use super::*;
 use crate::api::types as api;
-use crate::audit::{Action, Which};
+use crate::audit::{Action, ENTRIES_MAX, Which};
 use base::{Visibility, WriteProtect};
 use dataplane::{DataPlaneEvent, DirectoryAsk};
 use frontend::{AuditEvent, AuditKind, ControlRequest, ControlVerb, Refused, Reply, RequestedBy};
@@ -76,8 +76,18 @@ impl Control {
         }
     }
 
+    /// Somebody without the token of the API has asked for something.
+    pub(crate) fn note_unauthenticated(&self, action: Action) {
+        if let Some(log) = &self.audit {
+            log.note_unauthenticated(action);
+        }
+    }
+
     /// The newest entries of the audit log of a node, oldest first.
     pub(crate) fn audit_entries_of(&self, node: Option<&str>, which: Which) -> Result<Vec<api::AuditEntry>, Problem> {
+        if !(1..=ENTRIES_MAX).contains(&which.limit) {
+            return Err(Problem::invalid(format!("an answer has 1 to {ENTRIES_MAX} entries of the audit log"), "give another limit"));
+        }
         let node = node.map(|node| self.node_called(node)).transpose()?.filter(|n| n.name != self.identity.node);
         match node {
             None => self.audit_entries_which(which),

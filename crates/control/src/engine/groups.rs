@@ -154,7 +154,8 @@ impl Control {
 
     /// No volume has components on a group any more.
     fn empty_group(&self, group: &GroupRecord, force: bool) -> Result<(), Problem> {
-        let users = self.volumes_on(group.id)?;
+        let mut users = self.volumes_on(group.id)?;
+        users.sort_by(|a, b| a.name.cmp(&b.name));
         if !users.is_empty() && !force {
             let names: Vec<&str> = users.iter().take(5).map(|v| v.name.as_str()).collect();
             let more = users.len().saturating_sub(5);

@@ -5,6 +5,7 @@
 
 use super::*;
 use crate::api::types as api;
+use crate::metrics::OTHERS;
 use crate::plane::{OperationFigures, VolumeFigures};
 use base::VolumeId;
 
@@ -72,8 +73,8 @@ impl Control {
         let entries = self.directory.all::<HostEntryRecord>()?;
         let name = |nqn: &str| entries.iter().find(|entry| entry.value.nqn == nqn).map(|entry| entry.value.name.clone());
         let show = |host: &crate::plane::HostFigures| api::HostStatistics {
-            nqn: host.nqn.clone(),
-            name: name(&host.nqn),
+            nqn: host.nqn.clone().unwrap_or_else(|| OTHERS.into()),
+            name: host.nqn.as_deref().and_then(name),
             queues: host.queues,
             queue_depth: host.requests,
             operations: operations(&host.operations),
@@ -100,6 +101,7 @@ impl Control {
                     errors: device.errors,
                     flushes: of("flushes"),
                     discards: of("discards"),
+                    in_flight: of("in_flight"),
                     operations: operations(&done),
                 });
             }

@@ -163,6 +163,12 @@ impl Control {
             return Err(Problem::refused(format!("there are {VOLUMES_MAX} volumes already"), "delete some that are not needed"));
         }
         let policy = self.policy_record(new.policy.as_deref().unwrap_or(DEFAULT_NAME))?;
+        if let Some(most) = new.grow_bytes_max.filter(|most| *most < bytes) {
+            return Err(Problem::invalid(
+                format!("a volume of {} cannot be laid out to grow to {}, which is less", ByteSize(bytes), ByteSize(most)),
+                "leave that out, or give at least its size",
+            ));
+        }
         let bytes_max = new.grow_bytes_max.unwrap_or(bytes.saturating_mul(GROW_FACTOR)).max(bytes);
         let groups = self.directory.all::<GroupRecord>()?;
         let mut inventory = self.inventory()?;

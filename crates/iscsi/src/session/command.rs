@@ -13,7 +13,7 @@ use base::{Instant, crc32c};
 use format::iscsi::{DataIn, DataOut, Header, HostPdu, NO_TAG, Parts, ReadyToTransfer, ScsiCommand, ScsiResponse, reject};
 use format::scsi::capacity::parse_unmap;
 use format::scsi::{Command, Invalid, Lun, ScsiStatus, Sense, SenseCode, SenseKey};
-use frontend::{ByteRange, RangeTrim};
+use frontend::{ByteRange, HostPlace, RangeTrim};
 use object::{CompareWrite, Data, DataVec, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents};
 use rt::Buf;
 use std::collections::VecDeque;
@@ -39,6 +39,7 @@ impl Session {
         cx.stats.commands += 1;
         let (unit, transfer_out, verdict) = if cx.draining { (None, 0, Err(Outcome::Status(ScsiStatus::Busy))) } else { self.judge(cx, c) };
         let expected = |flag: bool| if flag { c.expected_bytes } else { 0 };
+        let job = verdict.unwrap_or_else(Job::Answer);
         let mut task = Task {
             wire,
             tag: c.tag,
@@ -49,7 +50,9 @@ impl Session {
             expected_out: expected(c.write),
             transfer_out,
             wanted: 0,
-            job: verdict.unwrap_or_else(Job::Answer),
+            class: job.class(),
+            since: cx.now,
+            job,
             phase: Phase::Early,
             early: Vec::new(),
             early_bytes: 0,
@@ -451,6 +454,8 @@ impl Session {
     /// Answers a command.
     pub(super) fn finish(&mut self, cx: &mut Cx<'_>, slot: u16, outcome: Outcome) {
         let Some(task) = self.take_task(slot, true) else { return };
+        let good = matches!(outcome, Outcome::Good(_)).then_some(task.wanted.into());
+        self.count(cx, &task, good);
         match outcome {
             Outcome::Good(data) if !data.is_empty() => {
                 let parts = vec![Buf::copy_of(&data)];
@@ -466,10 +471,22 @@ impl Session {
         self.grant_memory(cx);
     }
 
+    /// Counts a command that is answered, with its host. `good`: with so many bytes of data.
+    fn count(&self, cx: &mut Cx<'_>, task: &Task, good: Option<u64>) {
+        let figures = cx.stats.hosts.class(self.counted.unwrap_or(HostPlace::NONE), task.class);
+        figures.commands += 1;
+        figures.latency.record(cx.now.since(task.since).as_nanos() as u64);
+        match good {
+            Some(bytes) => figures.bytes += bytes,
+            None => figures.errors += 1,
+        }
+    }
+
     fn finish_read(&mut self, cx: &mut Cx<'_>, slot: u16, data: DataVec) {
         let Some(task) = self.take_task(slot, false) else { return };
         let bytes = data.iter().map(|d| d.buf.len() as u64).sum();
         cx.stats.read_bytes += bytes;
+        self.count(cx, &task, Some(bytes));
         self.send_data(&task, data.into_iter().map(|d| d.buf).collect(), bytes, task.held);
         self.grant_memory(cx);
     }

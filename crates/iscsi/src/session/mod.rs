@@ -33,7 +33,7 @@ use format::iscsi::{
     TextResponse, parse_pairs, push_pair, reject,
 };
 use format::scsi::SenseCode;
-use frontend::{Place, SPACE_LOW_PERCENT};
+use frontend::{HostPlace, Place, SPACE_LOW_PERCENT};
 use manage::Management;
 use object::{IoRequest, VolumeRef};
 pub use reserve::Asked;
@@ -156,6 +156,8 @@ pub struct Session {
     held: u64,
     r2ts: u32,
     place: Option<Place>,
+    /// With which host its commands are counted, since it has begun.
+    counted: Option<HostPlace>,
     attentions: BTreeMap<u32, VecDeque<SenseCode>>,
     managements: Vec<Management>,
     /// Functions that its core carries out, by the connections that they came on, and their tags.
@@ -198,6 +200,7 @@ impl Session {
             held: 0,
             r2ts: 0,
             place: None,
+            counted: None,
             attentions: BTreeMap::new(),
             managements: Vec::new(),
             resets: Vec::new(),
@@ -239,6 +242,14 @@ impl Session {
     /// Requests and commands under way.
     pub fn running(&self) -> usize {
         self.tasks.len()
+    }
+    /// With which host its commands are counted; `None`: it has not begun, or is over.
+    pub fn counted_with(&self) -> Option<HostPlace> {
+        self.counted
+    }
+    /// From now on its commands are counted with this host, or with none any more. Gives the one before.
+    pub fn count_with(&mut self, place: Option<HostPlace>) -> Option<HostPlace> {
+        core::mem::replace(&mut self.counted, place)
     }
     /// Bytes of memory that its commands hold, but for unsolicited data.
     pub fn held_bytes(&self) -> u64 {

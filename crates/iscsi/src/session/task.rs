@@ -14,7 +14,7 @@ use super::outcome::Outcome;
 use crate::view::Unit;
 use base::Instant;
 use format::scsi::{LUN_BYTES, PersistentReserveOut};
-use frontend::RangeTrim;
+use frontend::{CommandClass, RangeTrim};
 use object::{VolumeRef, extents};
 use rt::Buf;
 use std::collections::VecDeque;
@@ -99,6 +99,10 @@ pub(super) struct Task {
     /// Bytes that are taken from the host.
     pub(super) wanted: u32,
     pub(super) job: Job,
+    /// As what it is counted: its job changes.
+    pub(super) class: CommandClass,
+    /// When it came.
+    pub(super) since: Instant,
     pub(super) phase: Phase,
     pub(super) early: Vec<u8>,
     /// Bytes of unsolicited data that came, kept or not.
@@ -117,6 +121,22 @@ pub(super) struct Task {
     pub(super) granted: Instant,
     pub(super) counted: bool,
     pub(super) aborted: bool,
+}
+
+impl Job {
+    /// As what its command is counted. What was decided at once is no I/O.
+    pub(super) fn class(&self) -> CommandClass {
+        match self {
+            Job::Read { .. } => CommandClass::Read,
+            Job::Write { .. } | Job::CompareWrite { .. } => CommandClass::Write,
+            Job::Compare { .. } | Job::Verify { .. } => CommandClass::Compare,
+            Job::Flush => CommandClass::Flush,
+            Job::Same { .. } | Job::Unmap | Job::Trim(_) => CommandClass::Deallocate,
+            Job::Answer(_) | Job::Reserve(_) | Job::Unit { .. } | Job::ModeSelect { .. } | Job::CopyList | Job::Copy(_) => {
+                CommandClass::Admin
+            }
+        }
+    }
 }
 
 impl Task {

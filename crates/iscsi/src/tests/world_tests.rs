@@ -9,7 +9,7 @@ use crate::target::{Target, TargetMsg};
 use crate::view::View;
 use base::Duration;
 use format::iscsi::{HostPdu, ManagementRequest, NO_TAG, NopOut, TargetPdu, TextRequest, management};
-use frontend::{ControlVerb, Refused, Reply};
+use frontend::{CommandClass, ControlVerb, HostCounters, Refused, Reply};
 use rt::sim::{HostId, NetOptions, World};
 use rt::{App, Buf, ConnId, Event, MeshEnd, Progress, Queue, Rt, SendList, UringOptions, launch};
 use std::cell::RefCell;
@@ -274,6 +274,57 @@ fn what_a_host_writes_it_reads_again_over_a_network_that_cuts_bytes_anywhere() {
         }
         assert_eq!(got, data);
     }
+}
+
+#[test]
+fn what_a_host_does_is_counted_with_it_as_long_as_it_is_there_and_after() {
+    let mut rig = Rig::new(9);
+    let at = rig.log_in();
+    let bytes = u32::from(BLOCKS) * 512;
+    // All cores: sessions, commands under way, then commands, errors and bytes of a class.
+    let counted = |rig: &Rig, class: CommandClass| {
+        let mut all = HostCounters::default();
+        for server in rig.servers.borrow().iter() {
+            let hosts = server.borrow().target.figures().stats.hosts;
+            assert!(hosts.apart.iter().all(|host| host.name == super::HOST) && hosts.others.queues == 0, "{hosts:?}");
+            hosts.apart.iter().for_each(|host| all.merge(host));
+        }
+        let one = &all.classes[class as usize];
+        assert_eq!(one.latency.count(), one.commands);
+        ((all.queues, all.running), (one.commands, one.errors, one.bytes))
+    };
+    let ends = |rig: &mut Rig| loop {
+        match rig.next(at) {
+            (TargetPdu::Response(_), _) => break,
+            (TargetPdu::DataIn(d), _) if d.has_status => break,
+            (TargetPdu::ReadyToTransfer(r2t), _) => rig.send(at, |c| c.answer(&r2t, &vec![7; bytes as usize], 30_000)),
+            _ => {}
+        }
+    };
+    rig.send(at, |c| c.write(0, &cdb10(0x2A), bytes, &vec![7; 8192], true));
+    ends(&mut rig);
+    rig.hold(true);
+    rig.send(at, |c| c.read(0, &cdb10(0x28), bytes));
+    rig.world.run_for(Duration::from_millis(20));
+    assert_eq!(counted(&rig, CommandClass::Read), ((1, 1), (0, 0, 0)), "it is under way");
+    rig.hold(false);
+    ends(&mut rig);
+    // SYNCHRONIZE CACHE, and a read of what is not there, which is refused before it begins.
+    rig.send(at, |c| c.read(0, &[0x35, 0, 0, 0, 0, 0, 0, 0, 0, 0], 0));
+    ends(&mut rig);
+    rig.send(at, |c| c.read(77, &cdb10(0x28), bytes));
+    ends(&mut rig);
+    let all = u64::from(bytes);
+    assert_eq!(counted(&rig, CommandClass::Write), ((1, 0), (1, 0, all)));
+    assert_eq!(counted(&rig, CommandClass::Read).1, (1, 0, all));
+    assert_eq!(counted(&rig, CommandClass::Flush).1, (1, 0, 0));
+    assert_eq!(counted(&rig, CommandClass::Admin).1, (1, 1, 0));
+    // The same host begins anew, then is silent until it is gone.
+    rig.log_in();
+    rig.world.run_for(Duration::from_millis(50));
+    assert_eq!(counted(&rig, CommandClass::Write), ((1, 0), (1, 0, all)));
+    rig.world.run_for(SILENCE_MAX * 2);
+    assert_eq!(counted(&rig, CommandClass::Write), ((0, 0), (1, 0, all)));
 }
 
 #[test]

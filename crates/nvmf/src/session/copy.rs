@@ -16,9 +16,9 @@ use super::status::status_of;
 use super::turn;
 use super::{Cx, Session};
 use crate::limits::COPY_STEP_BYTES;
-use crate::stats::CommandClass;
 use crate::view::Namespace;
 use format::nvme::{Sqe, Status};
+use frontend::CommandClass;
 use object::{IoDone, IoError, IoOp, IoRequest};
 
 /// The plan of a Copy command and the bytes of its source ranges.

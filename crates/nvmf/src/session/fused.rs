@@ -18,9 +18,9 @@ use super::slot::{CommandPlan, CommandStage, NO_MATE, Turn};
 use super::status::status_of;
 use super::turn;
 use super::{Cx, Session};
-use crate::stats::CommandClass;
 use base::hooks::{self, CoverageMark, SeededFault};
 use format::nvme::{Fuse, Status, StatusCode};
+use frontend::CommandClass;
 use object::{CompareWrite, IoError, IoOp, IoRequest};
 
 const MISSING: Status = Status::retry(StatusCode::ABORTED_MISSING_FUSED);

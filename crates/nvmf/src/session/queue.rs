@@ -8,11 +8,11 @@ use super::phase::Link;
 use crate::health::Ledger;
 use crate::limits::{ADMIN_HELD_MAX, DATA_HELD_MAX, UNAUTHENTICATED_HELD_MAX};
 use crate::shared::ControllerShared;
-use crate::stats::HostPlace;
 use crate::view::{Namespace, View};
 use base::HostId;
 use base::hooks::{self, SeededFault};
 use format::nvme::{Status, StatusCode};
+use frontend::HostPlace;
 use std::sync::Arc;
 
 /// What the queue is.
@@ -28,8 +28,8 @@ pub struct IoQueue {
     controller: Arc<ControllerShared>,
     qid: u16,
     ledger: Ledger,
-    /// With which host its commands are counted.
-    host: HostPlace,
+    /// With which host its commands are counted, since it has begun.
+    host: Option<HostPlace>,
     /// Sorted by ID.
     namespaces: Vec<Namespace>,
     /// Generation of the view that they are from.
@@ -55,20 +55,28 @@ impl QueueKind {
     /// I/O queue `qid` of a controller.
     pub fn io(controller: Arc<ControllerShared>, qid: u16) -> Self {
         let ledger = Ledger::open(&controller.figures);
-        let host = HostPlace::NONE;
-        QueueKind::Io(IoQueue { controller, qid, ledger, host, namespaces: Vec::new(), namespaces_of: u64::MAX, last: 0, limits: false })
+        QueueKind::Io(IoQueue {
+            controller,
+            qid,
+            ledger,
+            host: None,
+            namespaces: Vec::new(),
+            namespaces_of: u64::MAX,
+            last: 0,
+            limits: false,
+        })
     }
     /// With which host its commands are counted, of an I/O queue.
     pub(crate) fn count_with(&mut self, place: HostPlace) {
         if let QueueKind::Io(queue) = self {
-            queue.host = place;
+            queue.host = Some(place);
         }
     }
     /// See [`QueueKind::count_with`].
     #[inline]
-    pub(crate) fn counted_with(&self) -> HostPlace {
+    pub(crate) fn counted_with(&self) -> Option<HostPlace> {
         match self {
-            QueueKind::Admin(_) => HostPlace::NONE,
+            QueueKind::Admin(_) => None,
             QueueKind::Io(queue) => queue.host,
         }
     }

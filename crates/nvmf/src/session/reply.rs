@@ -4,13 +4,13 @@ use super::phase::PhaseStep;
 use super::slot::{CommandSlot, CommandStage, Identifier, Turn};
 use super::{Cx, Session};
 use crate::health::ErrorLog;
-use crate::stats::{CommandClass, HostPlace};
 use base::crc32c;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
 use format::nvme::log::{ErrorEntry, TRTYPE_TCP};
 use format::nvme::{AdminOpcode, Cqe, Status, StatusCode};
 use format::nvme_tcp::{CapsuleResp, DataPdu, Digests, Fault, HEADER_BYTES_MAX, PduType, R2t, TermReq};
+use frontend::{CommandClass, HostPlace};
 use object::{Data, DataVec};
 use rt::SendList;
 
@@ -212,7 +212,7 @@ impl Session {
 
     fn account(&mut self, cx: &mut Cx<'_>, slot: &CommandSlot, status: Status) {
         let class = slot.plan.class();
-        let place = self.phase.queue().map_or(HostPlace::NONE, |queue| queue.kind.counted_with());
+        let place = self.phase.queue().and_then(|queue| queue.kind.counted_with()).unwrap_or(HostPlace::NONE);
         let figures = cx.stats.class(place, class);
         figures.commands += 1;
         figures.latency.record(cx.now.since(slot.since).as_nanos() as u64);

@@ -3,12 +3,12 @@
 use super::copy_plan::CopyPlan;
 use super::trim::TrimPlan;
 use crate::limits::{ADMIN_DATA_MAX, COPY_STEP_BYTES, LAND_BYTES_MIN, VERIFY_HELD_MAX};
-use crate::stats::CommandClass;
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::BLOCK_BYTES;
 use base::{Instant, crc32c};
 use format::nvme::log::ErrorLocation;
 use format::nvme::{Sqe, Status};
+use frontend::CommandClass;
 use object::{DataVec, VolumeRef};
 use rt::Buf;
 use std::ops::Range;

@@ -3,9 +3,8 @@
 //! Invariant: "do not retry" only where trying again cannot help.
 
 use crate::limits::{RETRY_IN_A_MOMENT, RETRY_LATER, RETRY_SOON};
-use crate::stats::CommandClass;
 use format::nvme::{Status, StatusCode};
-use frontend::Refused;
+use frontend::{CommandClass, Refused};
 use object::IoError;
 
 /// The status for an error of a command of this class. That space is used up lasts until somebody gives some back, and file systems and

@@ -206,7 +206,7 @@ impl Target {
         (quota, must): (Option<Place>, bool),
     ) {
         if connect.connect.qid != 0 {
-            kind.count_with(self.stats.queue_begins(&connect.host_nqn));
+            kind.count_with(self.stats.hosts.queue_begins(&connect.host_nqn));
         }
         let authreq = if must { AUTHREQ_ATR } else { 0 };
         let cntlid = kind.controller().cntlid;

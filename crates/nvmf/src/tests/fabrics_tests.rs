@@ -4,7 +4,7 @@ use super::client::{Client, Pdu, with_capsule, with_transport};
 use super::world_tests::{CORES, Rig};
 use super::{HOST, NQN, view};
 use crate::limits::{GRANT_KEPT_MAX, HANDSHAKE_MAX, PDU_MAX, QUEUE_WAIT_MAX, TICK};
-use crate::{CommandClass, ControllerIds, Options, Referral};
+use crate::{ControllerIds, Options, Referral};
 use base::{Duration, Instant};
 use format::nvme::admin::{GetLogPage, SetFeatures, plain_sqe};
 use format::nvme::fabrics::{CNTLID_DYNAMIC, CNTLID_STATIC, Connect, ConnectData, DISCOVERY_NQN, PropertyAccess, disconnect_sqe};
@@ -13,7 +13,7 @@ use format::nvme::log::{AsyncEvent, DiscoveryEntry, DiscoveryHeader};
 use format::nvme::property::{self, Config};
 use format::nvme::{AdminOpcode, Cqe, IoOpcode, Sgl, Sqe, StatusCode, feature};
 use format::nvme_tcp::{Fault, PduType, TermReq};
-use frontend::{AuditEvent, AuditKind};
+use frontend::{AuditEvent, AuditKind, CommandClass};
 use std::sync::{Arc, Mutex};
 
 fn plain() -> Client {
@@ -516,8 +516,8 @@ fn what_a_host_does_is_counted_with_it_and_its_queues_as_long_as_they_are_there(
         assert!(rig.execute(*q, flush_sqe(0, 1), &[]).0.status.is_success());
     }
     let sum = |rig: &Rig| {
-        let all: Vec<_> = rig.servers.borrow().iter().flat_map(|s| s.borrow().target.stats().hosts).collect();
-        assert!(all.iter().all(|host| host.nqn == HOST && host.running == 0), "{all:?}");
+        let all: Vec<_> = rig.servers.borrow().iter().flat_map(|s| s.borrow().target.stats().hosts.apart).collect();
+        assert!(all.iter().all(|host| host.name == HOST && host.running == 0), "{all:?}");
         let flushes = all.iter().map(|host| host.classes[CommandClass::Flush as usize].commands).sum::<u64>();
         (flushes, all.iter().map(|host| host.queues).sum::<u32>())
     };

@@ -6,7 +6,6 @@ use super::world_tests::{CORES, Rig};
 use super::{HOST, NQN, view};
 use crate::limits::{GRANT_KEPT_MAX, H2C_DATA_MAX, HANDSHAKE_MAX, TICK};
 use crate::session::Aborted;
-use crate::stats::CommandClass;
 use crate::view::{ListenerKind, ListenerSpec, View};
 use crate::{Options, TargetStats};
 use base::{Duration, HostId, Security};
@@ -17,7 +16,7 @@ use format::nvme::io::{BlockRange, DatasetManagement, DsmRange, flush_sqe};
 use format::nvme::log::{AsyncEvent, ErrorEntry, Health};
 use format::nvme::property::{self, Config};
 use format::nvme::{AdminOpcode, Cqe, IoOpcode, Sgl, Sqe, StatusCode, feature};
-use frontend::AuditKind;
+use frontend::{AuditKind, CommandClass};
 use object::IoError;
 use std::sync::Arc;
 
@@ -323,7 +322,7 @@ fn every_command_is_counted_in_its_class_with_its_bytes_or_its_error() {
         assert_eq!(q.status(trim, &ranges), StatusCode::SUCCESS);
     }
     let of = |class: CommandClass| {
-        let (now, then) = (&q.stats.classes[class as usize], &before.classes[class as usize]);
+        let (now, then) = (&q.stats.hosts.sums()[class as usize], &before.hosts.sums()[class as usize]);
         assert_eq!(now.latency.count() - then.latency.count(), now.commands - then.commands);
         (now.commands - then.commands, now.errors - then.errors, now.bytes - then.bytes)
     };

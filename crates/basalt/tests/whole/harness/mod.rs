@@ -214,13 +214,20 @@ impl Daemon {
         let lines: Vec<&str> = log.lines().collect();
         format!("--- the daemon's log ends:\n{}", lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n"))
     }
+    /// Where its API listens beside the socket.
+    pub fn api_addr(&self) -> SocketAddr {
+        let all = self.said.split("API on ").skip(1).filter_map(|rest| rest.split([',', '\n']).next()?.trim().parse().ok());
+        all.last().expect("[api] has listen")
+    }
+    /// What its API answers on the socket: the status, and the answer with its head. `head`: lines of the request, each with its end.
+    pub fn asked(&self, method: &str, path: &str, head: &str, body: &[u8]) -> (u16, String) {
+        let mut api = UnixStream::connect(self.path("data/api.sock")).expect("the API answers");
+        api.set_read_timeout(Some(PATIENCE)).expect("a bound");
+        exchanged(&mut api, method, path, head, body)
+    }
     /// The metrics page, with the head of the answer.
     pub fn metrics(&self) -> String {
-        let mut api = UnixStream::connect(self.path("data/api.sock")).expect("the API answers");
-        api.write_all(b"GET /metrics HTTP/1.1\r\nHost: basalt\r\nConnection: close\r\n\r\n").expect("asked");
-        let mut page = String::new();
-        api.read_to_string(&mut page).expect("a page");
-        page
+        self.asked("GET", "/metrics", "", b"").1
     }
     /// A figure of it.
     pub fn metric(&self, name: &str) -> u64 {
@@ -287,6 +294,37 @@ impl Drop for Daemon {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+}
+
+/// An HTTP request by hand, which may be a wrong one: the status, and the answer with its head.
+pub fn exchanged(api: &mut (impl Read + Write), method: &str, path: &str, head: &str, body: &[u8]) -> (u16, String) {
+    let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: basalt\r\nConnection: close\r\n{length}{head}\r\n");
+    // One that is refused early is not read to its end.
+    let _ = api.write_all(request.as_bytes()).and_then(|()| api.write_all(body));
+    let mut answer = Vec::new();
+    let read = api.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+    (status.unwrap_or_else(|| panic!("{method} {path}: no answer ({read:?}): {answer:?}")), answer)
+}
+
+/// What an HTTP answer holds, put together again where it came in chunks.
+pub fn body_of(answer: &str) -> String {
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    if !head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+        return body.to_owned();
+    }
+    let (mut rest, mut whole) = (body.as_bytes(), Vec::new());
+    loop {
+        let end = rest.windows(2).position(|two| two == b"\r\n").expect("the size of a chunk");
+        let size = std::str::from_utf8(&rest[..end]).ok().and_then(|text| usize::from_str_radix(text, 16).ok()).expect("a size");
+        if size == 0 {
+            return String::from_utf8(whole).expect("text");
+        }
+        whole.extend_from_slice(&rest[end + 2..end + 2 + size]);
+        rest = &rest[end + 2 + size + 2..];
     }
 }
 

@@ -78,6 +78,15 @@ fn a_subsystem_is_a_target_and_its_volumes_are_read_and_written_by_both_protocol
     let status = daemon.ok("status");
     assert!(status.contains("iscsi on 127.0.0.1:"), "{status}");
     assert!(daemon.metric("basalt_iscsi_logins_total") >= 2 && daemon.metric("basalt_iscsi_commands_total") > 5);
+    // Figures may be half a second old.
+    let counted = |line: &&serde_json::Value| ["reads_per_s", "writes_per_s"].iter().all(|of| line[*of].as_f64() > Some(0.0));
+    until("both hosts are counted", || {
+        let report = daemon.json("iostat host");
+        let hosts: Vec<_> = report["lines"].as_array()?.iter().filter(counted).collect();
+        (hosts.len() == 2 && hosts.iter().any(|line| line["name"] == HOST)).then_some(())
+    });
+    let name = format!("basalt_host_commands_total{{host=\"{HOST}\",operation=\"write\"}}");
+    assert!(daemon.metric(&name) >= 2, "{}", daemon.metrics());
 
     // It grows while the host uses it; a volume comes and goes.
     daemon.ok("volume grow v --size 96MiB");
