@@ -6,6 +6,8 @@
 use crate::measure::noise::Noise;
 use crate::measure::{Figures, Second, TargetSecond};
 use crate::results::{Client, Machine, Measured, Published, Record, RunKind, RunState, VERSION};
+use crate::run::{plan, verdict};
+use crate::workload::profiles::Search;
 use crate::workload::{Access, Arrivals, Skew, Spacing, Workload};
 use std::path::Path;
 
@@ -164,6 +166,27 @@ pub fn curve() -> (Record, Vec<Measured>) {
     (record(RunKind::Curve, "70/30 32 KiB curve", 11), cases)
 }
 
+/// A search whose latencies lie on both sides of a millisecond.
+pub fn search() -> (Record, Vec<Measured>) {
+    let mut config = crate::run::tests::example(RunKind::Run, "random-8k");
+    config.workloads.truncate(1);
+    config.search = Some(Search { iops_unit: 1000.0, mean_ms_max: Some(2.0), p99_ms_max: Some(5.0) });
+    let (most, mut cases) = (90_000.0, Vec::new());
+    while let Some(next) = plan::next(&config, &cases) {
+        let asked = match next.workload.arrivals {
+            Arrivals::Open { iops, .. } => iops,
+            _ => most,
+        };
+        let iops = f64::min(asked, most);
+        let us = 180.0 / (1.03 - iops / most);
+        let labels: Vec<(&str, &str)> = next.labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        cases.push(case(&next.workload, &labels, iops, us, 60));
+    }
+    let mut record = record(RunKind::Run, "The highest load within 5 ms", cases.len());
+    record.verdict = verdict::of(&config, &record, &cases);
+    (record, cases)
+}
+
 /// Depths and sizes.
 pub fn sweep() -> (Record, Vec<Measured>) {
     let mut cases = Vec::new();
@@ -276,6 +299,7 @@ pub fn all() -> Vec<(&'static str, (Record, Vec<Measured>))> {
     vec![
         ("run", run()),
         ("curve", curve()),
+        ("search", search()),
         ("sweep", sweep()),
         ("compare", compare()),
         ("soak", soak()),
