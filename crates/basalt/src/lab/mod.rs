@@ -222,14 +222,13 @@ impl Bench<'_> {
 /// After a run, whether it came to its end or not.
 fn finish(folder: &Folder, ended: Result<(), LabError>, follow: Follower, out: &Output) -> Done {
     drop(follow);
-    if let Err(e @ (LabError::WrongData { .. } | LabError::Failed { .. })) = ended {
-        // What was found is to be seen in the report, too.
-        lab::report::write_all(folder.path())?;
-        show(folder, out)?;
-        return Err(e.into());
-    }
     if let Err(e) = ended {
-        if folder.cases().is_ok_and(|c| !c.is_empty()) {
+        // What was found is to be seen in the report, too.
+        if matches!(e, LabError::WrongData { .. } | LabError::TooManyFailed { .. }) {
+            lab::report::write_all(folder.path())?;
+            show(folder, out)?;
+        }
+        if !matches!(e, LabError::WrongData { .. }) && folder.cases().is_ok_and(|c| !c.is_empty()) {
             eprintln!("what was measured is kept; go on with: basalt lab resume {}", folder.path().display());
         }
         return Err(e.into());

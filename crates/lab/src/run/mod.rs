@@ -12,6 +12,7 @@
 
 mod check;
 mod config;
+mod limit;
 pub mod plan;
 pub mod verdict;
 
@@ -27,6 +28,7 @@ use crate::results::folder::{CASES_MAX, Folder};
 use crate::results::{Machine, Measured, Record, RunState, VERSION};
 use crate::workload::generate::working_set_bytes;
 use crate::workload::{Data, Workload};
+use limit::Limited;
 use std::path::Path;
 use std::time::Duration;
 
@@ -164,6 +166,9 @@ fn go_on(config: &Config, folder: &Folder, mut record: Record, mut open: Open<'_
     let done = plan::next(config, &cases).is_none();
     record.state = if done { RunState::Complete } else { RunState::Interrupted };
     record.verdict = verdict::of(config, &record, &cases);
+    if let Err(e @ LabError::TooManyFailed { .. }) = &ended {
+        record.verdict.insert(0, format!("The run was ended: {e}."));
+    }
     folder.write_record(&record)?;
     ended
 }
@@ -209,7 +214,19 @@ fn all_cases(
         let (warm_up, measure) = (Duration::from_secs_f64(config.warm_up_s), Duration::from_secs_f64(config.measure_s));
         let job = Job { workload: case.workload.clone(), warm_up, measure, seed: config.seed.wrapping_add(number as u64) };
         let before = noise::Snapshot::now().filter(|_| is_driven_here(&case.setting));
-        let mut measured = engine.run(&job, follow)?;
+        let mut limited = Limited::new(follow, config.errors_max, limit::failed(cases));
+        let ran = engine.run(&job, &mut limited);
+        let too_many = limited.problem(match &ran {
+            Ok(m) => limit::why(m),
+            Err(LabError::Engine { problem, .. }) => Some(problem),
+            Err(_) => None,
+        });
+        // With nothing measured an engine has only an error to give.
+        let (mut measured, too_many) = match (ran, too_many) {
+            (Err(LabError::Engine { .. } | LabError::Stopped), Some(too_many)) => return Err(too_many),
+            (Ok(measured), too_many) => (measured, too_many),
+            (Err(e), _) => return Err(e),
+        };
         measured.labels = case.labels;
         measured.noise = before.and_then(|before| {
             let noise = before.noise(&noise::Snapshot::now()?, follow.target_pid());
@@ -226,26 +243,20 @@ fn all_cases(
         if measured.cut_short {
             // Half a case answers nothing: it is kept beside the run, to be looked at, and done again when the run goes on.
             folder.write_partial(number, &measured)?;
-            return Err(match (follow.stopped(), measured.notes.into_iter().next()) {
-                (false, Some(problem)) => LabError::Engine { engine: engine.name(), problem },
+            return Err(match (too_many, follow.stopped(), measured.notes.into_iter().next()) {
+                (Some(too_many), ..) => too_many,
+                (None, false, Some(problem)) => LabError::Engine { engine: engine.name(), problem },
                 _ => LabError::Stopped,
             });
         }
         folder.write_case(number, &measured)?;
         follow.case_done(number, &measured);
         cases.push(measured);
-        too_many_failed(config, cases)?;
+        if let Some(too_many) = too_many.or_else(|| limit::of_cases(config.errors_max, cases)) {
+            return Err(too_many);
+        }
     }
     Ok(())
-}
-
-/// Ends a run of which more operations failed than the user allows.
-fn too_many_failed(config: &Config, cases: &[Measured]) -> Result<(), LabError> {
-    let (failed, ended) = cases.iter().map(Measured::total).fold((0, 0), |sum, f| (sum.0 + f.errors, sum.1 + f.operations));
-    match config.errors_max {
-        Some(most) if failed > most => Err(LabError::Failed { failed, ended }),
-        _ => Ok(()),
-    }
 }
 
 /// Whether a system's target may be a process of this machine.
