@@ -471,6 +471,7 @@ impl Collector {
             carried: g.carried,
             waiting: g.waiting,
             noise: None,
+            target_noise: None,
             clients: Vec::new(),
             flushes,
         })

@@ -70,6 +70,7 @@ pub fn case(workload: &Workload, labels: &[(&str, &str)], iops: f64, us: f64, se
         carried: 0,
         waiting: 0,
         noise: None,
+        target_noise: None,
         clients: Vec::new(),
         flushes: Figures::default(),
     }
@@ -134,6 +135,7 @@ pub fn record(kind: RunKind, title: &str, cases: usize) -> Record {
         source: String::new(),
         cases,
         noise: Vec::new(),
+        target_noise: Vec::new(),
         unwritten: None,
     }
 }
@@ -267,6 +269,7 @@ pub fn clients() -> (Record, Vec<Measured>) {
             });
         }
         m.noise = None;
+        m.target_noise = Some(Noise { seconds: 60.0, processors: 32, others: 0.3, load: Some(9.5), ..Noise::default() });
         m.notes.push("3 agents began together, within 0.2 ms.".into());
     }
     (record, cases)

@@ -231,6 +231,7 @@ fn hostile_texts_stay_texts() {
             m.notes.push(HOSTILE.into());
             let processes = vec![(HOSTILE.to_owned(), 1.5)];
             m.noise = Some(crate::measure::noise::Noise { seconds: 9.0, processors: 2, others: 1.5, processes, ..Default::default() });
+            m.target_noise = m.noise.clone();
             m.disks.push((HOSTILE.into(), 1));
             m.streams = vec![(HOSTILE.into(), m.reads.clone())];
         }

@@ -34,6 +34,7 @@ fn measure(case: &Case, most: f64, ms: impl Fn(f64) -> f64) -> Measured {
         carried: 0,
         waiting: 0,
         noise: None,
+        target_noise: None,
         clients: Vec::new(),
         flushes: Figures::default(),
     }

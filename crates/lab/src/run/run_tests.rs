@@ -267,7 +267,7 @@ fn a_search_keeps_a_bound_on_p99_for_any_profile() {
 fn a_run_ends_when_more_operations_have_failed_than_may() {
     let mut m = crate::report::example::run().1.remove(0);
     (m.reads.errors, m.notes) = (11, vec!["The first operation that failed: read at 0: no.".into()]);
-    let said = |most| limit::of_cases(most, std::slice::from_ref(&m)).map(|e| e.to_string());
+    let said = |most| watched::of_cases(most, std::slice::from_ref(&m)).map(|e| e.to_string());
     assert_eq!(said(Some(11)), None);
     assert_eq!(said(None), None);
     let words = "11 operations failed, and at most 10 may (--errors-max): The first operation that failed: read at 0: no";
@@ -333,13 +333,14 @@ fn a_case_ends_while_it_runs_when_more_operations_have_failed_than_may() {
 fn failures_of_a_warm_up_and_of_cases_before_count_and_a_case_that_had_its_time_is_whole() {
     let second = |at_s, errors| Second { at_s, errors, ..Second::default() };
     let mut follow = Follower::default();
-    let mut limited = Limited::new(&mut follow, Some(10), 4);
-    limited.second(&second(-1.0, 3));
-    limited.second(&second(0.0, 3));
-    assert!(!limited.stopped() && limited.problem(None).is_none());
-    limited.second(&second(1.0, 1));
-    assert!(limited.stopped());
-    assert_eq!(limited.problem(None).unwrap().to_string(), "11 operations failed, and at most 10 may (--errors-max)");
+    let mut watched = Watched::new(&mut follow);
+    (watched.failures_max, watched.failed) = (Some(10), 4);
+    watched.second(&second(-1.0, 3));
+    watched.second(&second(0.0, 3));
+    assert!(!watched.stopped() && watched.problem(None).is_none());
+    watched.second(&second(1.0, 1));
+    assert!(watched.stopped());
+    assert_eq!(watched.problem(None).unwrap().to_string(), "11 operations failed, and at most 10 may (--errors-max)");
     // A limit that is exceeded in the last second of a case: the case is kept, and is the last one.
     let dir = tempfile::tempdir().unwrap();
     let mut c = config(dir.path());

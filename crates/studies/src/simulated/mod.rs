@@ -241,6 +241,7 @@ impl Simulated {
             carried: 0,
             waiting: 0,
             noise: None,
+            target_noise: None,
             clients: Vec::new(),
             flushes: Figures::default(),
         }

@@ -1,31 +1,42 @@
-//! How many operations may fail: the limit that ends a case while it runs.
+//! A case while it runs: how many operations may fail before it ends, and how fast processors are in the middle of it.
 //!
-//! Invariants: each second that is reported is counted, warm-up included; everything else goes on to whoever follows.
+//! Invariants: each second that is reported is counted, warm-up included; everything goes on to whoever follows.
 //! Never: ends what goes well.
 
 use super::Follow;
 use crate::engine::Watch;
 use crate::error::LabError;
+use crate::measure::noise::{TargetMachine, is_middle};
 use crate::measure::{Latency, Second, TargetSecond};
 use crate::results::Measured;
+use machine::Frequency;
 use std::time::Instant;
 
-/// Follows one case, and has it end when too many operations have failed.
-pub(super) struct Limited<'a> {
+/// Follows one case.
+pub(super) struct Watched<'a> {
     follow: &'a mut dyn Follow,
-    most: Option<u64>,
+    /// Operations that may fail in the whole run.
+    pub failures_max: Option<u64>,
     /// In the cases before, and in this one until now.
-    failed: u64,
+    pub failed: u64,
+    /// Seconds that are measured, where frequencies of this machine are wanted.
+    pub look_here_s: Option<f64>,
+    /// The same of the machine of the target.
+    pub look_target_s: Option<f64>,
+    /// What was seen of this machine.
+    pub here: Option<Frequency>,
+    /// And of that of the target.
+    pub target: Option<Frequency>,
 }
 
-impl<'a> Limited<'a> {
-    /// `most`: operations that may fail in the whole run; `before`: those that did in the cases before this one.
-    pub fn new(follow: &'a mut dyn Follow, most: Option<u64>, before: u64) -> Self {
-        Limited { follow, most, failed: before }
+impl<'a> Watched<'a> {
+    /// Without a limit, and looking at nothing.
+    pub fn new(follow: &'a mut dyn Follow) -> Self {
+        Watched { follow, failures_max: None, failed: 0, look_here_s: None, look_target_s: None, here: None, target: None }
     }
     /// What to say when more have failed than may; `why` is what is known of it.
     pub fn problem(&self, why: Option<&str>) -> Option<LabError> {
-        over(self.most, self.failed, why)
+        over(self.failures_max, self.failed, why)
     }
 }
 
@@ -49,12 +60,20 @@ pub(super) fn why(m: &Measured) -> Option<&str> {
     m.notes.iter().map(String::as_str).find(|note| note.contains("operation that failed") || note.contains("operations failed"))
 }
 
-impl Watch for Limited<'_> {
+impl Watch for Watched<'_> {
     fn begin(&mut self) -> Instant {
         self.follow.begin()
     }
     fn second(&mut self, second: &Second) {
         self.failed += second.errors;
+        if self.look_here_s.is_some_and(|all| is_middle(second.at_s, all)) {
+            self.look_here_s = None;
+            self.here = machine::frequency();
+        }
+        if self.look_target_s.is_some_and(|all| is_middle(second.at_s, all)) {
+            self.look_target_s = None;
+            self.target = self.follow.target_machine().and_then(|m| m.now.frequency);
+        }
         self.follow.second(second);
     }
     fn latencies(&mut self, latency: &Latency) {
@@ -64,7 +83,7 @@ impl Watch for Limited<'_> {
         self.follow.progress(what, done, all);
     }
     fn stopped(&self) -> bool {
-        self.most.is_some_and(|most| self.failed > most) || self.follow.stopped()
+        self.failures_max.is_some_and(|most| self.failed > most) || self.follow.stopped()
     }
     fn target(&mut self) -> Option<TargetSecond> {
         self.follow.target()
@@ -74,5 +93,8 @@ impl Watch for Limited<'_> {
     }
     fn target_cpu_s(&mut self) -> Option<f64> {
         self.follow.target_cpu_s()
+    }
+    fn target_machine(&mut self) -> Option<TargetMachine> {
+        self.follow.target_machine()
     }
 }
