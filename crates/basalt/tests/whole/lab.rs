@@ -1,9 +1,12 @@
 //! `basalt lab` as its users meet it: runs against a daemon and on files, what is kept of them, and bad input.
 
-use crate::harness::{DESTAGE_AT_ONCE, Daemon, Setup, USUAL, ended, until};
+use crate::harness::networks::{Networks, has_own_network, in_own_network};
+use crate::harness::turn::Subject;
+use crate::harness::{BASALT, DESTAGE_AT_ONCE, Daemon, Setup, USUAL, ended, until};
 use initiator::Controller;
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -121,6 +124,9 @@ fn bad_input_is_reported_with_its_exit_status_and_harms_nothing() {
     assert!(fs::read(d.path("photos")).unwrap().iter().all(|&b| b == 7));
     let reported = d.fails(&run(&format!("easy-run {} {SHORT}", d.at("none"))), 5);
     assert!(reported.contains("nothing at this path"), "{reported}");
+    // A file that has no room on its file system.
+    let reported = d.fails(&run(&format!("easy-run {}:8PiB {SHORT}", d.at("huge"))), 5);
+    assert!(reported.contains("its file system has ") && reported.contains("8 PiB are needed") && !d.path("huge").exists(), "{reported}");
     assert!(!d.path("results").exists(), "no folder was made");
     // Folders that are not ours.
     fs::create_dir(d.path("holiday")).unwrap();
@@ -151,7 +157,7 @@ struct Long(Child);
 
 impl Long {
     fn start(d: &Daemon, line: &str) -> Long {
-        let mut command = Command::new(crate::harness::BASALT);
+        let mut command = Command::new(BASALT);
         command.arg("--api").arg(d.path("data/api.sock")).args(line.split_whitespace()).stdin(Stdio::null());
         Long(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the lab starts"))
     }
@@ -175,7 +181,7 @@ fn second_case_runs(d: &Daemon) {
 
 #[test]
 fn a_target_that_vanishes_in_mid_run_costs_the_case_and_the_run_can_go_on() {
-    let mut d = Daemon::kept(crate::harness::turn::Subject::Light, "");
+    let mut d = Daemon::kept(Subject::Light, "");
     d.group_on_files(2, "512MiB", "1GiB");
     d.ok("volume create v --size 32MiB");
     let results = d.at("results");
@@ -405,4 +411,46 @@ fn a_verdict_begins_with_a_machine_that_is_busy_and_says_nothing_of_a_quiet_one(
             assert!(verdict[0].contains("in every case") && verdict[0].contains("other processes used"), "{}", verdict[0]);
         }
     });
+}
+
+#[test]
+fn the_machine_of_a_target_elsewhere_is_looked_at_through_the_api_of_its_daemon() {
+    if in_own_network("lab::the_machine_of_a_target_elsewhere_is_looked_at_through_the_api_of_its_daemon") || !has_own_network() {
+        return;
+    }
+    let networks = Networks::of(1);
+    let place = networks.place(0);
+    let (secrets, token) = (tempfile::tempdir().unwrap(), "5".repeat(64));
+    let file = secrets.path().join("token");
+    fs::write(&file, &token).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let api = format!("[api]\nlisten = \"{}:7780\"\ntoken_file = {file:?}\n", place.address);
+    let d = Daemon::kept_at(Some(place), Subject::Light, &api);
+    d.group_on_files(2, "512MiB", "1GiB");
+    d.ok("volume create v --size 32MiB");
+    let nqn = d.json("subsystem list")[0]["nqn"].as_str().unwrap().to_owned();
+    let run = |results: &str| {
+        let disk = format!("nvme-tcp://{}/{nqn}?nsid=1", d.addr());
+        format!("lab run four-corners:4k-random-read {disk} --time 1s --warm-up 0s --results {}", d.at(results))
+    };
+    let mut command = Command::new(BASALT);
+    command.args(["--api", &format!("http://{}:7780", place.address)]).env("BASALT_TOKEN", &token).stdin(Stdio::null());
+    let output = command.args(run("asked").split(' ')).args(["--prepare", "random"]).output().expect("the lab runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let kept = |results: &str| {
+        let run = the_run(&d, results);
+        let case: serde_json::Value = serde_json::from_slice(&fs::read(run.join("case-000.json")).unwrap()).unwrap();
+        (record(&run), case)
+    };
+    let (record, case) = kept("asked");
+    let around = record["target_noise"].as_array().expect("before and after the case");
+    assert_eq!((around.len(), &around[0]["at_rest"], &around[1]["at_rest"]), (2, &true.into(), &false.into()));
+    assert!(case["target_noise"]["processors"].as_u64() > Some(0) && case["noise"].is_object(), "{case}");
+    let busy = around.iter().chain([&case["target_noise"]]).any(is_busy);
+    let said = record["verdict"].as_array().unwrap().iter().any(|v| v.as_str().unwrap().starts_with("The machine of the target was busy"));
+    assert_eq!(said, busy, "{} {}", record["verdict"], record["target_noise"]);
+    // The daemon behind a socket here is not what a disk elsewhere leads to, as far as the lab knows.
+    d.ok(&run("not-asked"));
+    let (record, case) = kept("not-asked");
+    assert!(record.get("target_noise").is_none() && case.get("target_noise").is_none() && case["target_cpu_s"].is_null(), "{record}");
 }

@@ -98,7 +98,7 @@ impl Noise {
         if self.steal > STEAL_SHARE * all {
             says.push(format!("the hypervisor took {:.0} % of the processors' time away", self.steal / all * 100.0));
         }
-        let load = self.load.filter(|load| self.at_rest && *load > (LOAD_SHARE * all).min(LOAD_MAX).max(1.0));
+        let load = self.load.filter(|load| self.at_rest && *load > (LOAD_SHARE * all).clamp(1.0, LOAD_MAX));
         says.extend(
             load.map(|load| {
                 format!("the load average of the minute before the first case was {load:.1} on {} processors", self.processors)
