@@ -60,7 +60,7 @@ impl Failure {
                 lab::LabError::Disk { .. } => 5,
                 lab::LabError::Exists { .. } => 5,
                 lab::LabError::WrongData { .. } => 6,
-                lab::LabError::Failed { .. } => 8,
+                lab::LabError::Failed { .. } | lab::LabError::TooManyFailed { .. } => 8,
                 lab::LabError::Engine { .. } | lab::LabError::Stopped => 1,
             },
             Self::HostSettings { .. } => 7,

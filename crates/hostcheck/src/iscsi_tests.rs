@@ -49,6 +49,8 @@ fn a_host_with_the_shipped_settings_is_read_whole_and_nothing_is_said_of_it() {
     let dir = good_host();
     let host = Host::read(dir.path()).unwrap();
     let [a, b] = &host.sessions[..] else { panic!("two sessions: {host:?}") };
+    assert_eq!(host.portals("dm-0"), ["192.0.2.1:3260", "192.0.2.2:3260"]);
+    assert_eq!((host.portals("sdb"), host.portals("sdx")), (vec!["192.0.2.1:3260"], vec![]));
     let disk = |name: &str, state: &str| IscsiDisk {
         name: name.into(),
         wwid: Some("naa.6123".into()),

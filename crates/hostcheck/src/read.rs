@@ -162,6 +162,14 @@ impl Host {
         let kernel_version = KernelVersion::parse(&kernel);
         Ok(Host { kernel, kernel_version, multipath: multipath(root), discovery, subsystems, sessions: iscsi::read(root) })
     }
+
+    /// Where the paths of a block device lead, address and port each; `device` is its name below /sys/class/block. None: it is no volume of Basalt.
+    pub fn portals(&self, device: &str) -> Vec<&str> {
+        let controllers = self.subsystems.iter().flat_map(|s| &s.controllers);
+        let nvme = controllers.filter(|c| c.paths.iter().any(|p| p.namespace == device)).map(|c| c.address.as_str());
+        let is_path = |d: &iscsi::Disk| d.name == device || d.map.as_deref() == Some(device);
+        nvme.chain(self.sessions.iter().filter(|s| s.disks.iter().any(is_path)).map(|s| s.portal.as_str())).collect()
+    }
 }
 
 fn multipath(root: &FilePath) -> Multipath {

@@ -66,6 +66,14 @@ fn words(root: &FilePath) -> Vec<Advice> {
 }
 
 #[test]
+fn a_device_leads_where_its_paths_lead() {
+    let dir = good_host();
+    let host = Host::read(dir.path()).unwrap();
+    assert_eq!(host.portals("nvme0n1"), ["192.0.2.1:4420", "192.0.2.2:4420"]);
+    assert_eq!((host.portals("nvme9n1"), host.portals("sda")), (Vec::<&str>::new(), Vec::new()));
+}
+
+#[test]
 fn a_host_with_the_shipped_settings_is_read_whole_and_nothing_is_said_of_it() {
     let dir = good_host();
     let host = Host::read(dir.path()).unwrap();

@@ -59,6 +59,16 @@ pub enum LabError {
         /// Operations that ended well.
         ended: u64,
     },
+    /// More operations failed than the user allows; what was measured until then is kept.
+    #[error("{failed} operations failed, and at most {most} may (--errors-max){}{why}", if why.is_empty() { "" } else { ": " })]
+    TooManyFailed {
+        /// Operations that failed, warm-up included.
+        failed: u64,
+        /// Operations that may.
+        most: u64,
+        /// What is known of it; may be empty.
+        why: String,
+    },
     /// The user ended the run; what was measured until then is kept.
     #[error("stopped")]
     Stopped,

@@ -158,7 +158,7 @@ pub struct CommonArgs {
     /// Each thread flushes after so many of its writes (fsync of files, FLUSH, SYNCHRONIZE CACHE)
     #[arg(long, value_name = "WRITES")]
     pub flush_every: Option<u32>,
-    /// End the run after the case in which more operations than this have failed
+    /// End the run when more operations than this have failed
     #[arg(long, value_name = "N")]
     pub errors_max: Option<u64>,
     /// Check every block that is read against what this run wrote there; wrong data ends the run with status 6

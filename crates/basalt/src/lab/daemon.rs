@@ -4,10 +4,13 @@
 //! Never: changes anything.
 
 use crate::client::{Client, Failure, METRICS};
-use control::api::types::{Group, Security, Status, Subsystem};
+use control::api::types::{Group, MachineStatistics, Security, Statistics, Status, Subsystem};
 use lab::engine::nvme_address::SCHEME;
+use lab::engine::open;
 use lab::measure::TargetSecond;
 use lab::measure::cpu::Process;
+use lab::measure::noise::TargetMachine;
+use machine::{Frequency, Snapshot};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -47,6 +50,19 @@ impl Target {
         self.process.as_ref()?.seconds()
     }
 
+    /// What is measured on these disks: the daemon at `api`, when they lead there. One that is reached over the network is believed to be it; one that is
+    /// reached by its socket is when a disk leads to this machine.
+    pub fn measured(api: &str, disks: &[String]) -> Option<Target> {
+        let leads: fn(&str) -> bool = if api.starts_with("http://") { open::is_networked } else { open::is_here };
+        disks.iter().any(|d| leads(d)).then(|| Target::of(api)).flatten()
+    }
+
+    /// The machine that it runs on.
+    pub fn machine(&self) -> Option<TargetMachine> {
+        let asked = (!self.silent).then(|| self.client.get::<Statistics>("/statistics?of=machine"))?;
+        asked.ok()?.machine.map(machine_of)
+    }
+
     /// What it says of the time since it was asked last.
     pub fn second(&mut self) -> Option<TargetSecond> {
         if self.silent {
@@ -71,6 +87,37 @@ impl Target {
             device_written_bytes: rate(WRITTEN_BYTES),
             cores: cpu.zip(before.2).map_or(0.0, |(b, a)| (b - a) / seconds),
         })
+    }
+}
+
+fn machine_of(m: MachineStatistics) -> TargetMachine {
+    let process = |p: control::api::types::ProcessStatistics| {
+        let of = machine::Process {
+            name: p.name,
+            parent: p.parent,
+            used_ms: p.used_ms,
+            children_ms: p.children_ms,
+            kernel: p.kernel,
+            began: p.began,
+        };
+        (p.id, of)
+    };
+    let frequency = m.mhz_mean.zip(m.mhz_fastest);
+    TargetMachine {
+        now: Snapshot {
+            at_ms: m.at_ms,
+            processors: m.processors,
+            busy_ms: m.busy_ms,
+            stolen_ms: m.stolen_ms,
+            load: m.load_hundredths.map(|n| n as f64 / 100.0),
+            frequency: frequency.map(|(mean, fastest)| Frequency {
+                mean_mhz: mean as f64,
+                fastest_mhz: fastest as f64,
+                limit_mhz: m.mhz_limit.map(|mhz| mhz as f64),
+            }),
+            processes: m.processes.into_iter().map(process).collect(),
+        },
+        daemon: m.daemon,
     }
 }
 
@@ -102,6 +149,33 @@ pub fn served(api: &str) -> Result<(Target, Vec<String>), Failure> {
 
 #[cfg(test)]
 mod tests {
+    /// What a daemon tells of its machine is what its machine has counted.
+    #[test]
+    fn the_machine_of_a_daemon_is_read_as_it_was_reported() {
+        use control::api::types::{MachineStatistics, ProcessStatistics};
+        let process =
+            |id, parent| ProcessStatistics { id, name: "etcd".into(), parent, kernel: false, began: 5, used_ms: 20, children_ms: 10 };
+        let all = MachineStatistics {
+            at_ms: 7000,
+            processors: 4,
+            busy_ms: 900,
+            stolen_ms: 30,
+            load_hundredths: Some(152),
+            mhz_mean: Some(2000),
+            mhz_fastest: Some(3000),
+            mhz_limit: Some(3500),
+            daemon: 77,
+            processes: vec![process(78, 77)],
+        };
+        let read = super::machine_of(all.clone());
+        assert_eq!((read.daemon, read.now.at_ms, read.now.processors, read.now.busy_ms, read.now.stolen_ms), (77, 7000, 4, 900, 30));
+        let f = read.now.frequency.expect("frequencies");
+        assert_eq!((f.mean_mhz, f.fastest_mhz, f.limit_mhz, read.now.load), (2000.0, 3000.0, Some(3500.0), Some(1.52)));
+        let p = &read.now.processes[&78];
+        assert_eq!((p.parent, p.used_ms, p.children_ms, p.began, p.kernel), (77, 20, 10, 5, false));
+        assert_eq!(super::machine_of(MachineStatistics { mhz_mean: None, ..all }).now.frequency, None);
+    }
+
     #[test]
     fn samples_of_a_family_are_summed_and_no_other() {
         let text = "# TYPE a_total counter\na_total{x=\"1\"} 5\na_total{x=\"2\"} 7.5\na_total_more 9\nb 1\n";

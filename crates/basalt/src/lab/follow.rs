@@ -8,6 +8,7 @@ use super::live::{self, LiveState, Screen};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::LabError;
 use lab::engine::Watch;
+use lab::measure::noise::TargetMachine;
 use lab::measure::{Latency, Second, TargetSecond};
 use lab::results::Measured;
 use lab::results::folder::Folder;
@@ -198,6 +199,10 @@ impl Watch for Follower {
 
     fn target_pid(&self) -> Option<u32> {
         self.target.as_ref()?.pid()
+    }
+
+    fn target_machine(&mut self) -> Option<TargetMachine> {
+        self.target.as_ref()?.machine()
     }
 
     fn target_cpu_s(&mut self) -> Option<f64> {

@@ -60,7 +60,9 @@ pub fn run(command: LabCommand, api: &str, out: &Output) -> Done {
         LabCommand::Agent(args) => agent(&args),
         LabCommand::Resume { folder, destroy } => {
             let folder = Folder::open(&folder)?;
-            let mut follow = Follower::new(out.is_data(), Target::of(api)).live(&folder.record()?.title);
+            let config = run::config(&folder)?;
+            let target = config.systems.first().filter(|_| config.systems.len() == 1).and_then(|s| Target::measured(api, &s.disks));
+            let mut follow = Follower::new(out.is_data(), target).live(&config.title);
             let ended = run::resume(&folder, destroy, &ModelledClusters, &mut follow);
             finish(&folder, ended, follow, out)
         }
@@ -195,9 +197,9 @@ impl Bench<'_> {
         };
         let mut config = config(kind, profile, vec![system], &args.common);
         change(&mut config);
-        // The daemon here is asked for its figures when it is what is measured.
-        let remote = config.systems[0].disks.iter().any(|d| lab::engine::open::is_remote(d));
-        self.measure(&config, &args.common, target.or_else(|| Target::of(self.api).filter(|_| remote)))
+        // A daemon is asked for its figures when it is what is measured.
+        let target = target.or_else(|| Target::measured(self.api, &config.systems[0].disks));
+        self.measure(&config, &args.common, target)
     }
 
     fn compare(&self, args: &CompareArgs) -> Done {
@@ -222,14 +224,13 @@ impl Bench<'_> {
 /// After a run, whether it came to its end or not.
 fn finish(folder: &Folder, ended: Result<(), LabError>, follow: Follower, out: &Output) -> Done {
     drop(follow);
-    if let Err(e @ (LabError::WrongData { .. } | LabError::Failed { .. })) = ended {
-        // What was found is to be seen in the report, too.
-        lab::report::write_all(folder.path())?;
-        show(folder, out)?;
-        return Err(e.into());
-    }
     if let Err(e) = ended {
-        if folder.cases().is_ok_and(|c| !c.is_empty()) {
+        // What was found is to be seen in the report, too.
+        if matches!(e, LabError::WrongData { .. } | LabError::TooManyFailed { .. }) {
+            lab::report::write_all(folder.path())?;
+            show(folder, out)?;
+        }
+        if !matches!(e, LabError::WrongData { .. }) && folder.cases().is_ok_and(|c| !c.is_empty()) {
             eprintln!("what was measured is kept; go on with: basalt lab resume {}", folder.path().display());
         }
         return Err(e.into());
@@ -375,7 +376,8 @@ fn summary(m: &Measured) -> serde_json::Value {
         "mean_us": all.latency.mean_ns() / 1e3, "p50_us": us(50.0), "p95_us": us(95.0), "p99_us": us(99.0), "p99_9_us": us(99.9),
         "p99_99_us": us(99.99), "max_us": all.latency.max_ns() as f64 / 1e3,
         "client_cores": m.client_cpu_s / m.measured_s.max(1e-9), "target_cores": m.target_cpu_s.map(|s| s / m.measured_s.max(1e-9)),
-        "verified": m.verified, "carried": m.carried, "waiting": m.waiting, "noise": m.noise, "notes": m.notes,
+        "verified": m.verified, "carried": m.carried, "waiting": m.waiting, "noise": m.noise, "target_noise": m.target_noise,
+        "notes": m.notes,
     })
 }
 

@@ -62,6 +62,11 @@ fn two_clients_give_one_result_with_the_figures_of_each() {
     assert_eq!((kept["engine"].as_str(), clients[0]["disks"].as_u64()), (Some("nvme-tcp"), Some(1)));
     let page = fs::read_to_string(run.join("report.html")).unwrap();
     assert!(agents.iter().all(|a| page.contains(&format!("The machine of {}", a.address))), "each client has its row and its noise");
+    // The daemon reports its machine, and each agent its own.
+    let noise = &kept["target_noise"];
+    assert!(noise["processors"].as_u64() > Some(0) && noise["seconds"].as_f64() > Some(0.9) && noise["others"].is_number(), "{noise}");
+    let names = noise["processes"].as_array().unwrap().iter().map(|p| p[0].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    assert!(page.contains("The machine of the target meanwhile: Others used "), "{names:?}");
     // The key is no part of what is kept.
     let key = fs::read_to_string(d.path("key")).unwrap();
     assert!(!fs::read_to_string(run.join("run.json")).unwrap().contains(key.trim()));

@@ -18,6 +18,53 @@ pub struct Statistics {
     pub hosts: Vec<HostStatistics>,
     /// Devices of the disk groups here.
     pub devices: Vec<DeviceStatistics>,
+    /// The machine of the node; only where it is asked for by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineStatistics>,
+}
+
+/// What the processors of a node's machine did, and for whom: counters since the machine started, but for what says otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MachineStatistics {
+    /// When it was taken, in milliseconds on the machine's own clock, which does not jump.
+    pub at_ms: u64,
+    /// Logical processors.
+    pub processors: u32,
+    /// Processor time of all processes and of the kernel, without that of interrupts.
+    pub busy_ms: u64,
+    /// Processor time that the hypervisor gave to others.
+    pub stolen_ms: u64,
+    /// Load average of the last minute, in hundredths.
+    pub load_hundredths: Option<u64>,
+    /// Frequency now, all processors on average.
+    pub mhz_mean: Option<u64>,
+    /// Frequency now of the processor that is the fastest.
+    pub mhz_fastest: Option<u64>,
+    /// The highest frequency that a processor can have.
+    pub mhz_limit: Option<u64>,
+    /// The process of the daemon.
+    pub daemon: u32,
+    /// Processes that there are and that have used processor time.
+    pub processes: Vec<ProcessStatistics>,
+}
+
+/// What a process has used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ProcessStatistics {
+    /// Its number.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+    /// The process that started it, or that took it over.
+    pub parent: u32,
+    /// It is a thread of the kernel.
+    pub kernel: bool,
+    /// When it began, on a clock of the machine; with its number it is one process.
+    pub began: u64,
+    /// Processor time.
+    pub used_ms: u64,
+    /// Processor time of its children that have ended.
+    pub children_ms: u64,
 }
 
 /// What was asked of a volume on this node.

@@ -599,6 +599,32 @@ async fn the_metrics_page_comes_as_the_request_accepts_it() {
 }
 
 #[tokio::test]
+async fn the_statistics_of_the_machine_are_there_where_they_are_asked_for() {
+    let bench = Bench::new();
+    let all = bench.get("/api/v1/statistics").await;
+    assert!(all.get("machine").is_none(), "not unasked: {all}");
+    let ask = async || bench.get("/api/v1/statistics?of=machine").await["machine"].clone();
+    let (a, b) = (ask().await, ask().await);
+    assert_eq!((a["daemon"].as_u64(), a["processors"].as_u64() > Some(0)), (Some(u64::from(std::process::id())), true), "{a}");
+    for counter in ["at_ms", "busy_ms", "stolen_ms"] {
+        assert!(b[counter].as_u64().unwrap() >= a[counter].as_u64().unwrap(), "{counter}: {a} and {b}");
+    }
+    assert!(a["load_hundredths"].is_u64(), "{a}");
+    // Who has used none yet is left out: each question takes some.
+    let mut daemon = None;
+    for _ in 0..10_000 {
+        let now = ask().await;
+        let processes = now["processes"].as_array().unwrap();
+        assert!(processes.iter().all(|p| p["used_ms"].as_u64().unwrap() + p["children_ms"].as_u64().unwrap() > 0), "{now}");
+        daemon = processes.iter().find(|p| p["id"] == now["daemon"]).cloned();
+        if daemon.is_some() {
+            break;
+        }
+    }
+    assert_eq!(daemon.expect("the daemon is among them")["kernel"], false);
+}
+
+#[tokio::test]
 async fn times_on_the_metrics_page_are_seconds_and_a_volume_that_is_not_served_is_not_online() {
     let bench = Bench::new().with_group().await;
     bench.volume("db", GIB).await;

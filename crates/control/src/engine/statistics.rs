@@ -1,4 +1,4 @@
-//! What was asked of each volume, by each host, of each device: counters since the daemon started, for who watches.
+//! What was asked of each volume, by each host, of each device, and what the machine did: counters for who watches.
 //!
 //! Invariants: taken at one moment; as many as the data plane counts apart, no more.
 //! Never: remembers: who wants rates asks twice.
@@ -10,13 +10,18 @@ use crate::plane::{OperationFigures, VolumeFigures};
 use base::VolumeId;
 
 /// What a limit of what is answered may be.
-const KINDS: [&str; 3] = ["volumes", "hosts", "devices"];
+const KINDS: [&str; 4] = ["volumes", "hosts", "devices", MACHINE];
+/// Only by name: all processes of the machine are looked at for it.
+const MACHINE: &str = "machine";
 
 impl Control {
-    /// The statistics of a node. `of`: only `volumes`, `hosts` or `devices`.
+    /// The statistics of a node. `of`: only `volumes`, `hosts`, `devices` or `machine`.
     pub(crate) fn statistics_of(&self, node: Option<&str>, of: Option<&str>) -> Result<api::Statistics, Problem> {
         if let Some(of) = of.filter(|of| !KINDS.contains(of)) {
-            return Err(Problem::invalid(format!("there are no statistics of '{of}'"), "write volumes, hosts or devices, or leave it out"));
+            return Err(Problem::invalid(
+                format!("there are no statistics of '{of}'"),
+                "write volumes, hosts, devices or machine, or leave it out",
+            ));
         }
         let node = node.map(|node| self.node_called(node)).transpose()?.filter(|n| n.name != self.identity.node);
         match node {
@@ -40,6 +45,7 @@ impl Control {
             volumes: if wanted("volumes") { self.volume_statistics(&stats)? } else { vec![] },
             hosts: if wanted("hosts") { self.host_statistics(&stats)? } else { vec![] },
             devices: if wanted("devices") { self.device_statistics(&stats)? } else { vec![] },
+            machine: if of == Some(MACHINE) { machine_statistics() } else { None },
         })
     }
 
@@ -108,6 +114,32 @@ impl Control {
         }
         Ok(all)
     }
+}
+
+/// `None` where the kernel does not tell.
+fn machine_statistics() -> Option<api::MachineStatistics> {
+    let now = machine::Snapshot::now()?;
+    let process = |(id, p): (u32, machine::Process)| api::ProcessStatistics {
+        id,
+        name: p.name,
+        parent: p.parent,
+        kernel: p.kernel,
+        began: p.began,
+        used_ms: p.used_ms,
+        children_ms: p.children_ms,
+    };
+    Some(api::MachineStatistics {
+        at_ms: now.at_ms,
+        processors: now.processors,
+        busy_ms: now.busy_ms,
+        stolen_ms: now.stolen_ms,
+        load_hundredths: now.load.map(|load| (load * 100.0).round() as u64),
+        mhz_mean: now.frequency.map(|f| f.mean_mhz.round() as u64),
+        mhz_fastest: now.frequency.map(|f| f.fastest_mhz.round() as u64),
+        mhz_limit: now.frequency.and_then(|f| Some(f.limit_mhz?.round() as u64)),
+        daemon: std::process::id(),
+        processes: now.processes.into_iter().filter(|(_, p)| p.used_ms + p.children_ms > 0).map(process).collect(),
+    })
 }
 
 fn operations(all: &[OperationFigures]) -> Vec<api::OperationStatistics> {

@@ -3,6 +3,9 @@
 use super::*;
 use crate::engine::Fill;
 use crate::measure::Figures;
+use crate::results::RunKind;
+use crate::run::Config;
+use crate::run::tests::{Cutter, example};
 use crate::workload::{Access, Arrivals, Skew, Spacing, Workload};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -117,6 +120,25 @@ fn a_stop_reaches_all_agents_and_they_work_for_the_next() {
         drop(engine);
         engine = lab.open(&system).unwrap();
     }
+}
+
+#[test]
+fn operations_that_fail_on_one_agent_end_the_case_on_all() {
+    let lab = Lab::new(2);
+    let system = lab.system(2);
+    let mut config = Config { errors_max: Some(10), measure_s: 600.0, systems: vec![system], ..example(RunKind::Run, "easy-run") };
+    config.workloads.truncate(1);
+    config.workloads[0].streams[0].reads = 1.0;
+    let (results, begun) = (lab.dir.path().join("results"), Instant::now());
+    let mut cutter = Cutter(lab.dir.path().join("disk1"));
+    let e = crate::run::start(&config, &results, false, &NoModels, Vec::new(), &mut cutter).unwrap_err();
+    assert!(begun.elapsed() < Duration::from_secs(300), "the case would have taken ten minutes");
+    assert!(matches!(&e, LabError::TooManyFailed { most: 10, why, .. } if why.contains("operation that failed")), "{e}");
+    let run = std::fs::read_dir(&results).unwrap().next().unwrap().unwrap().path();
+    let partial = crate::results::folder::Folder::open(&run).unwrap().partial(0).unwrap().expect("what there is of the case is kept");
+    assert!(partial.cut_short && partial.clients.len() == 2, "{:?}", partial.notes);
+    let failed = partial.clients.iter().map(|c| c.figures.errors).collect::<Vec<_>>();
+    assert!(failed[0] == 0 && failed[1] > 10, "{failed:?}");
 }
 
 #[test]

@@ -16,9 +16,10 @@ use crate::engine::open::{NoModels, System, is_here};
 use crate::engine::verify::Ledgers;
 use crate::engine::{Engine, Job, Watch};
 use crate::error::LabError;
-use crate::measure::noise::{Noise, Snapshot};
+use crate::measure::noise::{Noise, is_middle, known_here};
 use crate::measure::{Latency, Second};
 use crate::results::Measured;
+use machine::{Frequency, Snapshot};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -143,7 +144,16 @@ fn work(link: &Arc<Link>, inbox: &Receiver<Request>, stop: Arc<AtomicBool>, goin
     };
     let here = system.disks.iter().any(|d| is_here(d));
     link.send(&Answer::Opened(engine.disks()))?;
-    let mut watch = AgentWatch { link: Arc::clone(link), stop, going, together: false, latency: None, reported: Instant::now() };
+    let mut watch = AgentWatch {
+        link: Arc::clone(link),
+        stop,
+        going,
+        together: false,
+        latency: None,
+        reported: Instant::now(),
+        look_s: None,
+        seen: None,
+    };
     while let Ok(request) = inbox.recv() {
         let engine = engine.as_mut();
         watch.together = matches!(request, Request::Run(_));
@@ -176,9 +186,12 @@ fn open(version: u32, system: &System, destroy: bool, seed: u64) -> Result<Box<d
 /// Runs a job; the noise of this machine stands in the answer.
 fn measured(engine: &mut dyn Engine, job: &Job, here: bool, watch: &mut AgentWatch) -> Result<Measured, LabError> {
     watch.going.try_iter().for_each(drop);
+    (watch.look_s, watch.seen) = (Some(job.measure.as_secs_f64()), None);
     let before = Snapshot::now();
     let m = engine.run(job, watch)?;
-    let noise = before.and_then(|b| Some(Noise { with_target: here, ..b.noise(&Snapshot::now()?, None) }));
+    let seen = watch.seen.take();
+    let noise = before
+        .and_then(|b| Some(Noise { with_target: here, ..Noise::between(&b, &Snapshot::now()?, &known_here(None)).with_frequency(seen) }));
     Ok(Measured { seconds: Vec::new(), noise, ..m })
 }
 
@@ -191,6 +204,9 @@ struct AgentWatch {
     together: bool,
     latency: Option<Latency>,
     reported: Instant,
+    /// Seconds that are measured, until frequencies have been looked at in the middle of them.
+    look_s: Option<f64>,
+    seen: Option<Frequency>,
 }
 
 impl AgentWatch {
@@ -222,6 +238,10 @@ impl Watch for AgentWatch {
     }
 
     fn second(&mut self, second: &Second) {
+        if self.look_s.is_some_and(|all| is_middle(second.at_s, all)) {
+            self.look_s = None;
+            self.seen = machine::frequency();
+        }
         let latency = Box::new(self.latency.take().unwrap_or_default());
         self.report(&Answer::Second { second: second.clone(), latency });
     }

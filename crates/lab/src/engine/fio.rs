@@ -301,6 +301,7 @@ impl Engine for Fio {
             carried: 0,
             waiting: 0,
             noise: None,
+            target_noise: None,
             clients: Vec::new(),
             flushes,
         })

@@ -19,6 +19,7 @@ pub mod verify;
 pub mod workers;
 
 use crate::error::LabError;
+use crate::measure::noise::TargetMachine;
 use crate::measure::{Latency, Second, TargetSecond};
 use crate::results::Measured;
 use crate::workload::Workload;
@@ -58,6 +59,10 @@ pub trait Watch {
     }
     /// The process on this machine that is measured, where it is known.
     fn target_pid(&self) -> Option<u32> {
+        None
+    }
+    /// The machine of the target now, where its daemon tells of it.
+    fn target_machine(&mut self) -> Option<TargetMachine> {
         None
     }
     /// Processor time of the target until now, in seconds, where it is known.

@@ -14,11 +14,12 @@ use crate::workload::GRAIN_BYTES;
 use crate::workload::data::Filler;
 use crate::workload::generate::{AccessPlan, working_set_bytes};
 use crate::workload::{TRANSFER_BYTES_MAX, Workload};
-use base::Duration;
-use base::IoClass;
+use base::{ByteSize, Duration, IoClass};
 use rt::{
     App, BUF_BYTES_MAX, Buf, BufVec, Device, DeviceError, Durability, Event, OpenOptions, Progress, Queue, Rt, TimerId, UringOptions,
 };
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -68,6 +69,7 @@ struct Disk {
 impl Native {
     /// Opens disks: block devices, files, or `PATH:SIZE` for a new file, with its size.
     pub fn open(disks: &[(PathBuf, Option<u64>)], options: NativeOptions) -> Result<Native, LabError> {
+        check_room(disks)?;
         let disks = disks.iter().map(|(path, create)| open(path, *create)).collect::<Result<_, _>>()?;
         Ok(Native { claim: guard::Claim::new(options.destroy), options, disks, ledgers: Ledgers::default() })
     }
@@ -140,6 +142,29 @@ impl Disk {
             after_trim: if file { AfterTrim::ZeroesOrOld } else { AfterTrim::Anything },
         }
     }
+}
+
+/// The files that are to be made need room on their file systems: they are sparse, so one without would fail in mid-run, with the file system full.
+fn check_room(disks: &[(PathBuf, Option<u64>)]) -> Result<(), LabError> {
+    let mut wanted: BTreeMap<u64, u64> = BTreeMap::new();
+    for (path, create) in disks {
+        let Some(bytes) = create.filter(|_| !path.exists()) else { continue };
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // A folder that is not there, or says nothing, is found out when the file is made.
+        let Ok((file_system, room)) = std::fs::metadata(folder).and_then(|m| Ok((m.dev(), rustix::fs::statvfs(folder)?))) else { continue };
+        let free = room.f_bavail.saturating_mul(room.f_frsize);
+        let wanted = wanted.entry(file_system).or_default();
+        *wanted = wanted.saturating_add(bytes);
+        if *wanted > free {
+            let problem = format!(
+                "its file system has {} free, and {} are needed for the files that are to be made there; name smaller ones, or make them on another file system",
+                ByteSize(free),
+                ByteSize(*wanted)
+            );
+            return Err(LabError::Disk { disk: path.display().to_string(), problem });
+        }
+    }
+    Ok(())
 }
 
 fn open(path: &Path, create: Option<u64>) -> Result<Disk, LabError> {

@@ -270,3 +270,22 @@ fn wrong_data_under_the_engine_is_found_and_ends_the_run_with_what_it_has() {
         assert!(m.notes[0].contains("disk: wrong data in the 4 KiB block at byte 163840") && m.notes[0].contains(word), "{:?}", m.notes);
     }
 }
+
+#[test]
+fn a_file_larger_than_its_file_system_is_refused_and_not_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = |disks: &[(PathBuf, Option<u64>)]| Native::open(disks, NativeOptions::default()).map(drop);
+    let (huge, small) = (dir.path().join("huge"), dir.path().join("small"));
+    let e = open(&[(small.clone(), Some(1 << 20)), (huge.clone(), Some(1 << 56))]).unwrap_err().to_string();
+    assert!(e.starts_with(&format!("{}: its file system has ", huge.display())) && e.contains("64.00 PiB"), "{e}");
+    assert!(e.contains(" free, and ") && e.contains("name smaller ones"), "{e}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is made");
+    // Each would have room, but not both.
+    let free = rustix::fs::statvfs(dir.path()).map(|room| room.f_bavail * room.f_frsize).unwrap();
+    let most = free / 5 * 3 / 4096 * 4096;
+    let e = open(&[(small.clone(), Some(most)), (huge, Some(most))]).unwrap_err().to_string();
+    assert!(e.contains("huge: its file system has "), "{e}");
+    // Of a file that is there nothing is needed.
+    open(&[(small.clone(), Some(1 << 20))]).unwrap();
+    open(&[(small, Some(1 << 20))]).unwrap();
+}

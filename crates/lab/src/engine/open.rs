@@ -17,6 +17,7 @@ use crate::agent::AGENTS_MAX;
 use crate::error::LabError;
 use base::ByteSize;
 use serde::{Deserialize, Serialize};
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::{Path, PathBuf};
 
 /// Disks of one system.
@@ -214,10 +215,45 @@ pub fn is_remote(disk: &str) -> bool {
     SCHEMES.iter().any(|s| disk.starts_with(s))
 }
 
-/// Whether the target of a disk may be a process of this machine.
+/// Whether the target of a disk may be a process of this machine: an address here, or a block device that the kernel has from one.
 pub fn is_here(disk: &str) -> bool {
-    let host = SCHEMES.iter().find_map(|s| disk.strip_prefix(s));
-    host.is_some_and(|h| ["127.", "localhost", "[::1]"].iter().any(|here| h.starts_with(here)))
+    match SCHEMES.iter().find_map(|s| disk.strip_prefix(s)) {
+        Some(place) => is_local(place.split(['/', '?']).next().unwrap_or(place)),
+        None => portals(disk).iter().any(|portal| is_local(portal)),
+    }
+}
+
+/// Whether a disk is on the network: an address, or a block device that the kernel has from there.
+pub fn is_networked(disk: &str) -> bool {
+    is_remote(disk) || !portals(disk).is_empty()
+}
+
+/// Where a block device of the kernel's own NVMe/TCP or iSCSI leads, address and port each; none: it is none of Basalt's.
+fn portals(disk: &str) -> Vec<String> {
+    let device =
+        Path::new(disk).canonicalize().ok().filter(|p| p.starts_with("/dev")).and_then(|p| Some(p.file_name()?.to_str()?.to_owned()));
+    let Some(device) = device else { return Vec::new() };
+    let host = hostcheck::Host::read(Path::new("/"));
+    host.map_or_else(|_| Vec::new(), |host| host.portals(&whole_device(&device)).into_iter().map(str::to_owned).collect())
+}
+
+/// The device that a partition is of; a whole one is itself.
+fn whole_device(device: &str) -> String {
+    let at = Path::new("/sys/class/block").join(device);
+    let parent = || Some(at.canonicalize().ok()?.parent()?.file_name()?.to_str()?.to_owned());
+    if at.join("partition").exists() { parent().unwrap_or_else(|| device.into()) } else { device.into() }
+}
+
+/// Whether `place`, ADDRESS, ADDRESS:PORT or the same with a name, is this machine.
+fn is_local(place: &str) -> bool {
+    let unbracketed = |t: &str| t.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let host = match place.rsplit_once(':') {
+        Some((host, port)) if port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')) => unbracketed(host),
+        _ => unbracketed(place),
+    };
+    // Only an address of this machine can be taken.
+    let is_mine = |a: SocketAddr| a.ip().is_loopback() || UdpSocket::bind((a.ip(), 0)).is_ok();
+    (host.as_str(), 0).to_socket_addrs().is_ok_and(|mut all| all.any(is_mine))
 }
 
 /// `PATH` or `PATH:SIZE`; names below /dev/disk/by-path hold colons, and nothing is made there.

@@ -46,3 +46,24 @@ fn a_model_keeps_its_form_in_the_configuration_of_a_run() {
     assert!(kept.contains(&text[text.find("[simulate]").unwrap()..]), "{kept}");
     assert_eq!(toml::from_str::<System>(&kept).unwrap(), system);
 }
+
+#[test]
+fn addresses_of_this_machine_are_here_and_others_are_not() {
+    for disk in
+        ["nvme-tcp://127.0.0.1:4420/nqn.x?nsid=1", "nvme-tcp://localhost/nqn.x", "iscsi://[::1]:3260/iqn.x/1", "iscsi://127.5.5.5/iqn.x/1"]
+    {
+        assert!(is_here(disk) && is_networked(disk), "{disk}");
+    }
+    // Addresses of documentation (RFC 5737, RFC 3849) are nobody's.
+    for disk in ["nvme-tcp://192.0.2.1:4420/nqn.x?nsid=1", "iscsi://[2001:db8::1]:3260/iqn.x/1", "nvme-tcp://2001:db8::1/nqn.x"] {
+        assert!(!is_here(disk) && is_networked(disk), "{disk}");
+    }
+    for disk in ["disk.img", "/dev/null", "/nowhere/disk"] {
+        assert!(!is_here(disk) && !is_networked(disk), "{disk}");
+    }
+    // The address that this machine would use itself, where it has one.
+    let own = UdpSocket::bind("0.0.0.0:0").and_then(|s| s.connect("192.0.2.1:9").and_then(|()| s.local_addr()));
+    if let Ok(own) = own {
+        assert!(is_here(&format!("nvme-tcp://{}:4420/nqn.x", own.ip())), "{own}");
+    }
+}

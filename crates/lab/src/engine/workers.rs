@@ -327,6 +327,8 @@ struct Gathered {
     client_cpu_s: f64,
     target_cpu_s: Option<f64>,
     ended_ns: u64,
+    /// It was asked to end before its time.
+    stopped_early: bool,
 }
 
 impl Collector {
@@ -348,6 +350,7 @@ impl Collector {
             client_cpu_s: 0.0,
             target_cpu_s: None,
             ended_ns: 0,
+            stopped_early: false,
         };
         let (mut ready, mut ended) = (0, 0);
         self.begin.collected.store(true, Relaxed);
@@ -396,6 +399,8 @@ impl Collector {
                 }
             }
             if watch.stopped() {
+                // One that is asked to end when its time is up has all of it.
+                g.stopped_early |= self.now_ns() < self.window.to_ns;
                 self.stop.store(true, Relaxed);
             }
         }
@@ -426,7 +431,7 @@ impl Collector {
         let [reads, writes, trims] = kinds;
         let counted = reads.operations + writes.operations + trims.operations;
         let wrong = g.verified.is_some_and(|v| v.wrong > 0);
-        let cut_short = watch.stopped() || g.problem.is_some() || wrong;
+        let cut_short = g.stopped_early || g.problem.is_some() || wrong;
         match g.problem {
             _ if wrong => {}
             Some(problem) if counted == 0 => return Err(LabError::Engine { engine: self.engine, problem }),
@@ -466,6 +471,7 @@ impl Collector {
             carried: g.carried,
             waiting: g.waiting,
             noise: None,
+            target_noise: None,
             clients: Vec::new(),
             flushes,
         })

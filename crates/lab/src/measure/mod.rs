@@ -12,6 +12,8 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
+/// Operations that have to lie beyond a percentile: with fewer, one slow operation more or less is another percentile. p99 takes 1,000 of them.
+pub const BEYOND: f64 = 10.0;
 /// Longest latency that is distinguished: 10 minutes.
 pub const LATENCY_NS_MAX: u64 = 600_000_000_000;
 
@@ -53,6 +55,15 @@ impl Latency {
     /// Percentile `p` (0 to 100) in nanoseconds: no more than 100 - p percent of operations took longer.
     pub fn percentile_ns(&self, p: f64) -> u64 {
         if self.0.is_empty() { 0 } else { self.0.value_at_percentile(p) }
+    }
+    /// The same, where at least [`BEYOND`] operations lie beyond it.
+    pub fn known_percentile_ns(&self, p: f64) -> Option<u64> {
+        let enough = self.count() as f64 * (100.0 - p) / 100.0 >= BEYOND * 0.999_999;
+        enough.then(|| self.percentile_ns(p))
+    }
+    /// Operations that took longer than `ns`.
+    pub fn beyond(&self, ns: f64) -> u64 {
+        self.buckets().filter(|(to, _)| *to as f64 > ns).map(|(_, count)| count).sum()
     }
     /// The whole distribution, as (upper end of a bucket in nanoseconds, operations in it).
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {

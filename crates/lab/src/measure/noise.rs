@@ -1,19 +1,16 @@
-//! What else the machine does while something is measured on it: processors that others use, time that the hypervisor takes, frequency.
+//! What else a machine does while something is measured with it or on it: processors that others use, time that the hypervisor takes, load, frequency.
 //!
 //! ```text
-//! Snapshot ──(the time that is looked at)──► Snapshot::noise ──► Noise ──► Noise::problem: what a reader has to know, or nothing
+//! Snapshot ──(the time that is looked at)──► Snapshot ──► Noise::between ──► Noise::problem, Noise::slow: what a reader has to know, or nothing
 //! ```
 //!
-//! Invariants: time of the client, of its children, of a known target and of kernel threads is not that of others; what cannot be read is left out,
-//! never taken for zero.
+//! Invariants: time of the client, of a known target, of the children of both and of kernel threads is not that of others; what cannot be read is left
+//! out, never taken for zero.
 //! Never: asks another machine; stops or changes a process.
 
+use machine::{Frequency, Process, Snapshot};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
-/// Clock ticks a second in /proc (USER_HZ).
-const TICKS_S: f64 = 100.0;
 /// Others may use this part of the processors, and at most [`OTHERS_MAX`] of them, before a machine is called busy.
 const OTHERS_SHARE: f64 = 0.1;
 /// See [`OTHERS_SHARE`].
@@ -26,10 +23,12 @@ const JUDGED_S: f64 = 0.2;
 const NAMED_MAX: usize = 5;
 /// A process that used less than this, in processors, is not named.
 const NAMED_MIN: f64 = 0.02;
-/// Processes that are looked at.
-const PROCESSES_MAX: usize = 65_536;
-/// PF_KTHREAD of the kernel's include/linux/sched.h: the flag of its own threads.
-const KERNEL_THREAD: u64 = 0x0020_0000;
+/// Before a run the load average may be this part of the processors, and at most [`LOAD_MAX`]; a load of 1 is none on any machine.
+const LOAD_SHARE: f64 = 0.25;
+/// See [`LOAD_SHARE`].
+const LOAD_MAX: f64 = 4.0;
+/// In the middle of a load the fastest processor has at least this part of the frequency that it can have: with all at work they have less than one alone.
+const FREQUENCY_SHARE: f64 = 0.5;
 
 /// What else a machine did in some time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -45,9 +44,18 @@ pub struct Noise {
     /// Load average of the last minute, at the end.
     #[serde(default)]
     pub load: Option<f64>,
-    /// Mean frequency of the processors at the end, in MHz, where the kernel tells it.
+    /// It was taken before the load of a run began: what load there was is that of others.
+    #[serde(default)]
+    pub at_rest: bool,
+    /// Mean frequency of the processors in the middle of a load, else at the end, in MHz, where the kernel tells it.
     #[serde(default)]
     pub mhz: Option<f64>,
+    /// In the middle of a load: frequency of the processor that was the fastest, in MHz.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mhz_fastest: Option<f64>,
+    /// The highest frequency that a processor can have, in MHz.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mhz_limit: Option<f64>,
     /// Others by name, with the processors that each used; the largest first.
     #[serde(default)]
     pub processes: Vec<(String, f64)>,
@@ -63,7 +71,8 @@ impl Noise {
         let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
         let whose = if self.with_target { "Others, the target among them," } else { "Others" };
         let load = self.load.map_or(String::new(), |l| format!(", load average {l:.1}"));
-        let mhz = self.mhz.map_or(String::new(), |m| format!(", {m:.0} MHz"));
+        let limit = self.mhz_limit.map_or(String::new(), |m| format!(" of at most {m:.0}"));
+        let mhz = self.mhz.map_or(String::new(), |m| format!(", {m:.0}{limit} MHz"));
         format!(
             "{whose} used {:.2} of {} processors{names}; {:.2} were taken by the hypervisor{load}{mhz}.",
             self.others, self.processors, self.steal
@@ -80,67 +89,62 @@ impl Noise {
         if self.others > (OTHERS_SHARE * all).min(OTHERS_MAX) && !self.with_target {
             let names: Vec<String> = self.processes.iter().take(3).map(|(name, used)| format!("{name} {used:.1}")).collect();
             let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
-            says.push(format!("other processes used {:.1} of {} processors{names}", self.others, self.processors));
+            let share = self.others / all * 100.0;
+            says.push(format!(
+                "other processes used {:.1} of {} processors, {share:.0} % of its processor time{names}",
+                self.others, self.processors
+            ));
         }
         if self.steal > STEAL_SHARE * all {
             says.push(format!("the hypervisor took {:.0} % of the processors' time away", self.steal / all * 100.0));
         }
+        let load = self.load.filter(|load| self.at_rest && *load > (LOAD_SHARE * all).clamp(1.0, LOAD_MAX));
+        says.extend(
+            load.map(|load| {
+                format!("the load average of the minute before the first case was {load:.1} on {} processors", self.processors)
+            }),
+        );
         (!says.is_empty()).then(|| says.join(", and "))
     }
-}
 
-#[derive(Clone, Debug, PartialEq)]
-struct ProcessTime {
-    name: String,
-    /// Its own, in ticks.
-    ticks: u64,
-    /// Of its children that have ended.
-    children: u64,
-    kernel: bool,
-    /// When it began, in ticks since the machine did: with its number it is one process. Its name may change, as those of kernel workers do.
-    began: u64,
-}
-
-/// The counters of the machine at one moment.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    at: Instant,
-    processors: u32,
-    /// user, nice and system, in ticks; those of interrupts belong to nobody.
-    worked: u64,
-    steal: u64,
-    processes: BTreeMap<u32, ProcessTime>,
-}
-
-impl Snapshot {
-    /// Now; `None` where /proc does not tell.
-    pub fn now() -> Option<Snapshot> {
-        let (processors, worked, steal) = parse_machine(&std::fs::read_to_string("/proc/stat").ok()?)?;
-        let entries = std::fs::read_dir("/proc").ok()?;
-        let pids = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok()).take(PROCESSES_MAX);
-        let processes =
-            pids.filter_map(|pid| Some((pid, parse_process(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?))).collect();
-        Some(Snapshot { at: Instant::now(), processors, worked, steal, processes })
+    /// Whether its processors were slow in the middle of a load, in words; `None`: they were not, or it is not known.
+    pub fn slow(&self) -> Option<String> {
+        let (fastest, limit) = (self.mhz_fastest?, self.mhz_limit?);
+        (fastest < FREQUENCY_SHARE * limit).then(|| format!("the fastest ran at {fastest:.0} of at most {limit:.0} MHz"))
     }
 
-    /// What others did from here to `end`; `target`: the process that is measured.
-    pub fn noise(&self, end: &Snapshot, target: Option<u32>) -> Noise {
-        let seconds = end.at.duration_since(self.at).as_secs_f64();
-        let cores = |ticks: u64| ticks as f64 / TICKS_S / seconds.max(1e-9);
-        let own = std::process::id();
-        let used = |pid: u32, p: &ProcessTime| {
-            let before = self.processes.get(&pid).filter(|b| b.began == p.began);
-            (p.ticks.saturating_sub(before.map_or(0, |b| b.ticks)), p.children.saturating_sub(before.map_or(p.children, |b| b.children)))
+    /// Whether a reader of the figures has to know of it.
+    pub fn is_bad(&self) -> bool {
+        self.problem().is_some() || self.slow().is_some()
+    }
+
+    /// With frequencies of the middle of a load.
+    pub fn with_frequency(self, seen: Option<Frequency>) -> Noise {
+        match seen {
+            Some(f) => Noise { mhz: Some(f.mean_mhz), mhz_fastest: Some(f.fastest_mhz), mhz_limit: f.limit_mhz, ..self },
+            None => self,
+        }
+    }
+
+    /// What others did between two moments of a machine; `known` are the processes of what measures and of what is measured: their time, and that of
+    /// their children, is not that of others.
+    pub fn between(begin: &Snapshot, end: &Snapshot, known: &[u32]) -> Noise {
+        let seconds = end.at_ms.saturating_sub(begin.at_ms) as f64 / 1e3;
+        let cores = |ms: u64| ms as f64 / 1e3 / seconds.max(1e-9);
+        let used = |pid: u32, p: &Process| {
+            let before = begin.processes.get(&pid).filter(|b| b.began == p.began);
+            let children = p.children_ms.saturating_sub(before.map_or(p.children_ms, |b| b.children_ms));
+            (p.used_ms.saturating_sub(before.map_or(0, |b| b.used_ms)), children)
         };
-        let (mut known, mut processes) = (0, Vec::new());
+        let (mut ours, mut processes) = (0, Vec::new());
         for (pid, p) in &end.processes {
-            let (ticks, children) = used(*pid, p);
-            if *pid == own {
-                known += ticks + children;
-            } else if Some(*pid) == target || p.kernel {
-                known += ticks;
-            } else if cores(ticks) >= NAMED_MIN {
-                processes.push((p.name.clone(), cores(ticks)));
+            let (own, children) = used(*pid, p);
+            if known.contains(pid) {
+                ours += own + children;
+            } else if p.kernel || known.contains(&p.parent) {
+                ours += own;
+            } else if cores(own) >= NAMED_MIN {
+                processes.push((p.name.clone(), cores(own)));
             }
         }
         processes.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -148,56 +152,41 @@ impl Snapshot {
         Noise {
             seconds,
             processors: end.processors,
-            others: cores(end.worked.saturating_sub(self.worked).saturating_sub(known)),
-            steal: cores(end.steal.saturating_sub(self.steal)),
-            load: load_average(),
-            mhz: frequency_mhz(end.processors),
+            others: cores(end.busy_ms.saturating_sub(begin.busy_ms).saturating_sub(ours)),
+            steal: cores(end.stolen_ms.saturating_sub(begin.stolen_ms)),
+            load: end.load,
+            mhz: end.frequency.map(|f| f.mean_mhz),
+            mhz_limit: end.frequency.and_then(|f| f.limit_mhz),
             processes,
-            with_target: false,
+            ..Noise::default()
         }
     }
 }
 
-/// Looks at the machine for `time`, in which the caller does nothing; `None` where /proc does not tell.
-pub fn look(time: Duration, target: Option<u32>) -> Option<Noise> {
-    let before = Snapshot::now()?;
-    std::thread::sleep(time);
-    Some(before.noise(&Snapshot::now()?, target))
+/// This process and, where it is on this machine, the one that is measured.
+pub fn known_here(target: Option<u32>) -> Vec<u32> {
+    std::iter::once(std::process::id()).chain(target).collect()
 }
 
-/// Of proc(5)'s stat: processors, ticks in user, nice and system, ticks stolen.
-fn parse_machine(stat: &str) -> Option<(u32, u64, u64)> {
-    let all: Vec<u64> = stat.lines().find_map(|l| l.strip_prefix("cpu "))?.split_whitespace().map_while(|w| w.parse().ok()).collect();
-    let processors = stat.lines().filter(|l| l.starts_with("cpu") && !l.starts_with("cpu ")).count() as u32;
-    (all.len() >= 4).then(|| (processors, all[0] + all[1] + all[2], all.get(7).copied().unwrap_or(0)))
+/// The machine of a target, as its daemon tells of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TargetMachine {
+    /// Its counters.
+    pub now: Snapshot,
+    /// The process of the daemon.
+    pub daemon: u32,
 }
 
-/// Of proc(5)'s PID/stat: name, flags (field 9), utime, stime, cutime, cstime (14 to 17), starttime (22). The name may hold anything, even brackets.
-fn parse_process(stat: &str) -> Option<ProcessTime> {
-    let (head, rest) = stat.rsplit_once(')')?;
-    let name = head.split_once('(')?.1.chars().filter(|c| !c.is_control()).collect();
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    let number = |n: usize| fields.get(n - 3)?.parse::<u64>().ok();
-    Some(ProcessTime {
-        name,
-        ticks: number(14)? + number(15)?,
-        children: number(16)? + number(17)?,
-        kernel: number(9)? & KERNEL_THREAD != 0,
-        began: number(22)?,
-    })
+impl TargetMachine {
+    /// What others than the daemon did there from this moment to `end`. `None`: it is not the same daemon any more, or not the same machine.
+    pub fn noise(&self, end: &TargetMachine) -> Option<Noise> {
+        (self.daemon == end.daemon && self.now.at_ms <= end.now.at_ms).then(|| Noise::between(&self.now, &end.now, &[self.daemon]))
+    }
 }
 
-fn load_average() -> Option<f64> {
-    std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
-}
-
-fn frequency_mhz(processors: u32) -> Option<f64> {
-    let khz = |n: u32| {
-        let text = std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu{n}/cpufreq/scaling_cur_freq")).ok()?;
-        text.trim().parse::<f64>().ok()
-    };
-    let all: Vec<f64> = (0..processors.min(1024)).filter_map(khz).collect();
-    (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64 / 1e3)
+/// Whether the second that began at `at_s` lies in the middle of so many seconds of a load, or behind it; not the last: the load has ended with it.
+pub fn is_middle(at_s: f64, measured_s: f64) -> bool {
+    at_s >= 0.0 && at_s + 1.0 >= measured_s / 2.0 && at_s + 1.0 < measured_s
 }
 
 #[cfg(test)]

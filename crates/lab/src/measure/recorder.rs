@@ -84,7 +84,7 @@ pub struct Recorder {
     window: Window,
     /// Reads, writes, trims.
     pub kinds: [Figures; 3],
-    /// Flushes: in no second, and no part of other figures.
+    /// Flushes: in no second, unless they failed, and no part of other figures.
     pub flushes: Figures,
     /// Each stream, when there are several.
     pub streams: Vec<Figures>,
@@ -136,7 +136,11 @@ impl Recorder {
 
     /// Counts a flush that ended at `now_ns`.
     pub fn record_flush(&mut self, now_ns: u64, latency_ns: u64, good: bool) {
-        if now_ns < self.window.from_ns || now_ns >= self.window.to_ns {
+        if now_ns >= self.window.to_ns {
+            return;
+        }
+        self.second.errors += u64::from(!good);
+        if now_ns < self.window.from_ns {
             return;
         }
         if good {

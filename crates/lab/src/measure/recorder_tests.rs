@@ -46,3 +46,15 @@ fn a_warm_up_that_is_no_whole_second_and_silence_are_counted_right() {
     assert_eq!(parts, [(-1, 1), (0, 0), (1, 0), (2, 0)]);
     assert!(r.last().is_none() && r.streams.is_empty());
 }
+
+#[test]
+fn a_flush_that_fails_is_seen_in_its_second_and_one_that_ends_well_is_not() {
+    let mut r = Recorder::new(Window { from_ns: S, to_ns: 3 * S }, 1);
+    r.record_flush(1, 5, false);
+    let warm_up = r.roll(S).unwrap();
+    r.record_flush(S + 1, 5, true);
+    r.record_flush(S + 2, 5, false);
+    let measured = r.roll(2 * S).unwrap();
+    assert_eq!((warm_up.errors, measured.errors, measured.writes), (1, 1, 0));
+    assert_eq!((r.flushes.operations, r.flushes.errors), (1, 1), "the warm-up is not counted");
+}

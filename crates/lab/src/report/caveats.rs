@@ -36,6 +36,8 @@ pub fn caveats(run: &Loaded, cases: &[Case]) -> Vec<String> {
     list.extend(missing(run, cases));
     list.extend(unwritten(run));
     list.extend(noise(run, cases));
+    list.extend(target_noise(run, cases));
+    list.extend(slow(run, cases));
     list.extend(short(run, cases));
     list.extend(collapsed(run, cases));
     list.extend(backlog(run, cases));
@@ -101,29 +103,54 @@ fn missing(run: &Loaded, cases: &[Case]) -> Vec<String> {
     list
 }
 
-fn noise(run: &Loaded, cases: &[Case]) -> Option<String> {
-    let around: Vec<String> = run.record.noise.iter().filter_map(Noise::problem).collect();
-    let of_clients = |m: &Measured| {
-        let each = m.clients.iter().filter_map(|c| Some(format!("on {}, {}", c.name, c.noise.as_ref()?.problem()?)));
-        let all = each.collect::<Vec<_>>().join("; ");
-        (!all.is_empty()).then_some(all)
-    };
-    let busy = |(_, m): &(usize, Measured)| m.noise.as_ref().and_then(Noise::problem).or_else(|| of_clients(m));
-    let during: Vec<(usize, String)> = run.cases.iter().enumerate().filter_map(|(i, c)| Some((i, busy(c)?))).collect();
-    let words = |problem: &str, place: String| {
-        format!(
-            "The machine was busy with other things {place}: {problem}. Figures are those of a loaded machine; repeat the run on a quiet one."
-        )
-    };
-    match (during.as_slice(), around.first()) {
+/// What was said of several clients, each by its name.
+fn of_clients(m: &Measured, says: fn(&Noise) -> Option<String>) -> Option<String> {
+    let each = m.clients.iter().filter_map(|c| Some(format!("on {}, {}", c.name, says(c.noise.as_ref()?)?)));
+    let all = each.collect::<Vec<_>>().join("; ");
+    (!all.is_empty()).then_some(all)
+}
+
+/// What `says` finds in cases: the first of it, and where it is. `around`: what was found before the first case and after the last.
+fn found(run: &Loaded, cases: &[Case], around: Option<String>, says: impl Fn(&Measured) -> Option<String>) -> Option<(String, String)> {
+    let during: Vec<(usize, String)> = run.cases.iter().enumerate().filter_map(|(i, c)| Some((i, says(&c.1)?))).collect();
+    match (during.as_slice(), around) {
         ([], None) => None,
-        ([], Some(problem)) => Some(words(problem, "before or after the cases".into())),
-        (list @ [(_, problem), ..], _) if list.len() == cases.len() => Some(words(problem, "in every case".into())),
-        ([(first, problem), rest @ ..], _) => {
-            let names: Vec<String> = std::iter::once(first).chain(rest.iter().map(|r| &r.0)).map(|i| cases[*i].name.clone()).collect();
-            Some(words(problem, format!("in {} of {} cases ({})", names.len(), cases.len(), named(&names))))
+        ([], Some(problem)) => Some(("before or after the cases".into(), problem)),
+        (list @ [(_, problem), ..], _) if list.len() == cases.len() => Some(("in every case".into(), problem.clone())),
+        (list @ [(_, problem), ..], _) => {
+            let names: Vec<String> = list.iter().map(|(i, _)| cases[*i].name.clone()).collect();
+            Some((format!("in {} of {} cases ({})", names.len(), cases.len(), named(&names)), problem.clone()))
         }
     }
+}
+
+fn noise(run: &Loaded, cases: &[Case]) -> Option<String> {
+    let around = run.record.noise.iter().find_map(Noise::problem);
+    let busy = |m: &Measured| m.noise.as_ref().and_then(Noise::problem).or_else(|| of_clients(m, Noise::problem));
+    let (place, problem) = found(run, cases, around, busy)?;
+    Some(format!(
+        "The machine was busy with other things {place}: {problem}. Figures are those of a loaded machine; repeat the run on a quiet one."
+    ))
+}
+
+fn target_noise(run: &Loaded, cases: &[Case]) -> Option<String> {
+    let around = run.record.target_noise.iter().find_map(Noise::problem);
+    let (place, problem) = found(run, cases, around, |m| m.target_noise.as_ref()?.problem())?;
+    Some(format!(
+        "The machine of the target was busy with other things {place}: {problem}. Figures are those of a loaded target; repeat the run when it is quiet."
+    ))
+}
+
+fn slow(run: &Loaded, cases: &[Case]) -> Vec<String> {
+    let of_client = |m: &Measured| m.noise.as_ref().and_then(Noise::slow).or_else(|| of_clients(m, Noise::slow));
+    let words = |whose: &str, (place, problem): (String, String)| {
+        format!(
+            "The processors {whose} were slow {place}: {problem}. Latencies are those of slow processors: see whether they are set to save power, or throttled."
+        )
+    };
+    let client = found(run, cases, None, of_client).map(|found| words("of the client", found));
+    let target = found(run, cases, None, |m| m.target_noise.as_ref()?.slow()).map(|found| words("of the target", found));
+    client.into_iter().chain(target).collect()
 }
 
 fn short(run: &Loaded, cases: &[Case]) -> Option<String> {

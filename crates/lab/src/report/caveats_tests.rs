@@ -41,6 +41,50 @@ fn a_busy_machine_is_said_and_a_quiet_one_is_not() {
 }
 
 #[test]
+fn a_busy_machine_of_the_target_is_said_beside_that_of_the_client() {
+    let text = said(|r, all| {
+        all[1].target_noise = busy(0.9);
+        r.noise = vec![busy(0.1).unwrap()];
+    });
+    assert!(
+        text.starts_with("The machine of the target was busy with other things in 1 of 4 cases (4 KiB random read): other processes used 0.9 of 2 processors, 45 %"),
+        "{text}"
+    );
+    assert!(!text.contains("The machine was busy"), "{text}");
+    let both = said(|_, all| all.iter_mut().for_each(|m| (m.noise, m.target_noise) = (busy(0.9), busy(1.9))));
+    assert!(
+        both.contains("The machine was busy with other things in every case") && both.contains("used 1.9 of 2 processors, 95 %"),
+        "{both}"
+    );
+    let around = said(|r, _| r.target_noise = vec![Noise { load: Some(3.0), at_rest: true, ..busy(0.0).unwrap() }]);
+    assert!(
+        around.starts_with(
+            "The machine of the target was busy with other things before or after the cases: the load average of the minute before"
+        ),
+        "{around}"
+    );
+    assert_eq!(said(|_, all| all[1].target_noise = busy(0.05)), "");
+}
+
+#[test]
+fn slow_processors_are_said_of_client_and_target() {
+    let at = |fastest: f64| Noise { mhz_fastest: Some(fastest), mhz_limit: Some(3500.0), ..busy(0.0).unwrap() };
+    assert_eq!(said(|_, all| all.iter_mut().for_each(|m| m.noise = Some(at(2500.0)))), "");
+    let text = said(|_, all| (all[0].noise, all[1].target_noise) = (Some(at(800.0)), Some(at(1000.0))));
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(
+        lines[0].starts_with(
+            "The processors of the client were slow in 1 of 4 cases (4 KiB random 70/30): the fastest ran at 800 of at most 3500 MHz."
+        ),
+        "{text}"
+    );
+    assert!(
+        lines[1].starts_with("The processors of the target were slow in 1 of 4 cases (4 KiB random read): the fastest ran at 1000"),
+        "{text}"
+    );
+}
+
+#[test]
 fn failed_operations_are_counted_by_case_with_the_first_reason() {
     let text = said(|_, all| {
         all[2].writes.errors = 1109;
@@ -58,7 +102,10 @@ fn reads_of_what_was_never_written_are_said_and_a_busy_client_is_named() {
     assert!(text.starts_with("97.0 % of what could be read was never written"), "{text}");
     let (record, cases) = example::clients();
     let text = warnings((record, cases)).join("\n");
-    assert!(text.contains("in every case: on client2:4490, other processes used 3.5 of 16 processors (backup 3.5)"), "{text}");
+    assert!(
+        text.contains("in every case: on client2:4490, other processes used 3.5 of 16 processors, 22 % of its processor time (backup 3.5)"),
+        "{text}"
+    );
     assert!(!text.contains("client1"), "{text}");
 }
 

@@ -4,13 +4,12 @@
 //! stall stays visible (largest p99, longest operation).
 //! Never: draws.
 
-use crate::measure::{Latency, Second};
+use crate::measure::{BEYOND, Latency, Second};
 use crate::report::analysis::{Analysis, Beside, LOAD_LABELS, REQUESTED};
 use crate::report::caveats::P99_OPERATIONS;
 use crate::report::chart::axis::{Measure, Scale};
 use crate::report::chart::svg::SERIES_MAX;
 use crate::report::chart::{Bar, Bars, Chart, POINTS_MAX, Panel, Series, Shape, Value};
-use crate::report::figures::BEYOND;
 use crate::report::load::Loaded;
 use crate::report::text::{self, LatencyUnit, number};
 use crate::results::{Measured, RunKind};

@@ -6,6 +6,8 @@
 use crate::measure::noise::Noise;
 use crate::measure::{Figures, Second, TargetSecond};
 use crate::results::{Client, Machine, Measured, Published, Record, RunKind, RunState, VERSION};
+use crate::run::{plan, verdict};
+use crate::workload::profiles::Search;
 use crate::workload::{Access, Arrivals, Skew, Spacing, Workload};
 use std::path::Path;
 
@@ -68,6 +70,7 @@ pub fn case(workload: &Workload, labels: &[(&str, &str)], iops: f64, us: f64, se
         carried: 0,
         waiting: 0,
         noise: None,
+        target_noise: None,
         clients: Vec::new(),
         flushes: Figures::default(),
     }
@@ -132,6 +135,7 @@ pub fn record(kind: RunKind, title: &str, cases: usize) -> Record {
         source: String::new(),
         cases,
         noise: Vec::new(),
+        target_noise: Vec::new(),
         unwritten: None,
     }
 }
@@ -162,6 +166,27 @@ pub fn curve() -> (Record, Vec<Measured>) {
         cases.push(case(&w, &[("load", &format!("{} %", percent * 10))], delivered, us, 120));
     }
     (record(RunKind::Curve, "70/30 32 KiB curve", 11), cases)
+}
+
+/// A search whose latencies lie on both sides of a millisecond.
+pub fn search() -> (Record, Vec<Measured>) {
+    let mut config = crate::run::tests::example(RunKind::Run, "random-8k");
+    config.workloads.truncate(1);
+    config.search = Some(Search { iops_unit: 1000.0, mean_ms_max: Some(2.0), p99_ms_max: Some(5.0) });
+    let (most, mut cases) = (90_000.0, Vec::new());
+    while let Some(next) = plan::next(&config, &cases) {
+        let asked = match next.workload.arrivals {
+            Arrivals::Open { iops, .. } => iops,
+            _ => most,
+        };
+        let iops = f64::min(asked, most);
+        let us = 180.0 / (1.03 - iops / most);
+        let labels: Vec<(&str, &str)> = next.labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        cases.push(case(&next.workload, &labels, iops, us, 60));
+    }
+    let mut record = record(RunKind::Run, "The highest load within 5 ms", cases.len());
+    record.verdict = verdict::of(&config, &record, &cases);
+    (record, cases)
 }
 
 /// Depths and sizes.
@@ -244,6 +269,7 @@ pub fn clients() -> (Record, Vec<Measured>) {
             });
         }
         m.noise = None;
+        m.target_noise = Some(Noise { seconds: 60.0, processors: 32, others: 0.3, load: Some(9.5), ..Noise::default() });
         m.notes.push("3 agents began together, within 0.2 ms.".into());
     }
     (record, cases)
@@ -276,6 +302,7 @@ pub fn all() -> Vec<(&'static str, (Record, Vec<Measured>))> {
     vec![
         ("run", run()),
         ("curve", curve()),
+        ("search", search()),
         ("sweep", sweep()),
         ("compare", compare()),
         ("soak", soak()),

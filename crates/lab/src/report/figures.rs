@@ -1,6 +1,6 @@
 //! What is computed from a case: the figures that tables, charts and `report.json` have in common.
 //!
-//! Invariants: a percentile comes from the merged histogram of all operations it is said of, and is left out where fewer than [`BEYOND`]
+//! Invariants: a percentile comes from the merged histogram of all operations it is said of, and is left out where fewer than [`crate::measure::BEYOND`]
 //! operations took longer.
 //! Never: reads files.
 
@@ -12,13 +12,9 @@ use serde::Serialize;
 /// The percentiles of every table, with their names.
 pub const PERCENTILES: [(f64, &str); 5] = [(50.0, "p50"), (90.0, "p90"), (99.0, "p99"), (99.9, "p99.9"), (99.99, "p99.99")];
 
-/// Operations that have to lie beyond a percentile: with fewer, one slow operation more or less is another percentile. p99 takes 1,000 of them.
-pub const BEYOND: f64 = 10.0;
-
 /// Percentile `p` in microseconds, where enough operations lie beyond it.
 pub fn percentile_us(latency: &Latency, p: f64) -> Option<f64> {
-    let enough = latency.count() as f64 * (100.0 - p) / 100.0 >= BEYOND * 0.999_999;
-    enough.then(|| latency.percentile_ns(p) as f64 / 1e3)
+    latency.known_percentile_ns(p).map(|ns| ns as f64 / 1e3)
 }
 
 /// Figures of some operations.

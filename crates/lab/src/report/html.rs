@@ -209,12 +209,13 @@ fn one_case(m: &Measured, c: &Case, unit: LatencyUnit) -> Markup {
             "."
         }
         @for n in &m.notes { p.note { (n) } }
-        @if let Some(n) = &m.noise { p.note.bad[n.problem().is_some()] { "The machine meanwhile: " (n.words()) } }
+        @if let Some(n) = &m.noise { p.note.bad[n.is_bad()] { "The machine meanwhile: " (n.words()) } }
+        @if let Some(n) = &m.target_noise { p.note.bad[n.is_bad()] { "The machine of the target meanwhile: " (n.words()) } }
         (table_of(&table::operations(c, unit)))
         @if !m.clients.is_empty() {
             (table_of(&table::clients(m, c, unit)))
             @for (name, n) in m.clients.iter().filter_map(|c| Some((&c.name, c.noise.as_ref()?))) {
-                p.note.bad[n.problem().is_some()] { "The machine of " (name) " meanwhile: " (n.words()) }
+                p.note.bad[n.is_bad()] { "The machine of " (name) " meanwhile: " (n.words()) }
             }
         }
         @for p in charts::case(m, unit) { (picture(&p)) }

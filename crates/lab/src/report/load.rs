@@ -53,7 +53,7 @@ fn tidy_record(r: &mut Record) {
         tidy(t);
     }
     r.command.iter_mut().chain(&mut r.verdict).for_each(tidy);
-    r.noise.iter_mut().flat_map(|n| &mut n.processes).for_each(|p| tidy(&mut p.0));
+    r.noise.iter_mut().chain(&mut r.target_noise).flat_map(|n| &mut n.processes).for_each(|p| tidy(&mut p.0));
     r.configuration = text::lines(&r.configuration);
     for p in &mut r.published {
         tidy_labels(&mut p.labels);
@@ -71,7 +71,7 @@ fn tidy_case(m: &mut Measured) {
     m.streams.iter_mut().for_each(|s| tidy(&mut s.0));
     m.notes.iter_mut().for_each(tidy);
     m.clients.iter_mut().for_each(|c| tidy(&mut c.name));
-    let noises = m.noise.iter_mut().chain(m.clients.iter_mut().filter_map(|c| c.noise.as_mut()));
+    let noises = m.noise.iter_mut().chain(&mut m.target_noise).chain(m.clients.iter_mut().filter_map(|c| c.noise.as_mut()));
     noises.flat_map(|n| &mut n.processes).for_each(|p| tidy(&mut p.0));
     // Seconds in order, and none that no axis can hold.
     m.seconds.retain(|s| s.at_s.is_finite());

@@ -202,6 +202,16 @@ fn every_kind_of_run_becomes_a_sound_page() {
     }
 }
 
+#[test]
+fn the_verdict_of_a_search_has_one_unit_for_all_latencies() {
+    let (_dir, r) = report_of(example::search());
+    let (unit, text) = (r.analysis.unit, r.analysis.verdict.join("\n"));
+    let found = r.analysis.verdict.iter().find(|v| v.contains(" units of ")).expect("what was found");
+    assert_eq!(unit, text::LatencyUnit::Ms, "the ceiling is in ms: {text}");
+    assert!(found.contains("keep a mean response time of 2.00 ms and a p99 of 5.00 ms (they had a mean of "), "{found}");
+    assert!(!text.contains("µs"), "{text}");
+}
+
 const HOSTILE: &str = "</title></style><script>alert(1)</script>\"'><img src=x onerror=alert(2)> & ]]> | `x` \u{202e}\u{1b}[31m\0";
 
 #[test]
@@ -221,6 +231,7 @@ fn hostile_texts_stay_texts() {
             m.notes.push(HOSTILE.into());
             let processes = vec![(HOSTILE.to_owned(), 1.5)];
             m.noise = Some(crate::measure::noise::Noise { seconds: 9.0, processors: 2, others: 1.5, processes, ..Default::default() });
+            m.target_noise = m.noise.clone();
             m.disks.push((HOSTILE.into(), 1));
             m.streams = vec![(HOSTILE.into(), m.reads.clone())];
         }

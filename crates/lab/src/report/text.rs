@@ -55,6 +55,11 @@ pub fn whole(v: u64) -> String {
     grouped(&v.to_string())
 }
 
+/// A number to whole thousands, for what is no more exact: 169,000.
+pub fn rounded(v: f64) -> String {
+    number((v / 1e3).round() * 1e3)
+}
+
 fn grouped(plain: &str) -> String {
     let (sign, rest) = plain.strip_prefix('-').map_or(("", plain), |r| ("-", r));
     let (int, frac) = rest.split_once('.').map_or((rest, None), |(i, f)| (i, Some(f)));

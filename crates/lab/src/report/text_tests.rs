@@ -10,6 +10,7 @@ fn numbers_keep_three_digits_and_part_thousands() {
     assert_eq!(number(-4321.0), "-4,321");
     assert_eq!(number(0.0), "0");
     assert_eq!(number(f64::NAN), "–");
+    assert_eq!([1_234_567.0, 168_500.0, 400.0].map(rounded), ["1,235,000", "169,000", "0"]);
 }
 
 #[test]

@@ -18,6 +18,7 @@ fn record() -> Record {
         source: String::new(),
         cases: 2,
         noise: Vec::new(),
+        target_noise: Vec::new(),
         unwritten: None,
     }
 }
@@ -46,6 +47,7 @@ fn measured() -> Measured {
         carried: 0,
         waiting: 0,
         noise: None,
+        target_noise: None,
         clients: Vec::new(),
         flushes: Figures::default(),
     }

@@ -75,6 +75,9 @@ pub struct Measured {
     /// What else the machine of the client did meanwhile, warm-up included.
     #[serde(default)]
     pub noise: Option<Noise>,
+    /// What else the machine of the target did, where it is another and its daemon tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_noise: Option<Noise>,
     /// The machines that drove the load together, where there were several; `noise` and the processor time of each stand there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<Client>,
@@ -239,4 +242,7 @@ pub struct Record {
     /// What the machine did before the first case, and after the last.
     #[serde(default)]
     pub noise: Vec<Noise>,
+    /// The same of the machine of the target, where it is another and its daemon tells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub target_noise: Vec<Noise>,
 }

@@ -36,7 +36,7 @@ pub struct Config {
     /// Reads of what nothing was written to may be measured: the user said so.
     #[serde(default)]
     pub unwritten: bool,
-    /// More operations than this may not fail: a run ends after the case in which they did.
+    /// More operations than this may not fail: the case in which they did ends while it runs, and the run with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors_max: Option<u64>,
     /// Of a profile whose result is a largest load.

@@ -14,6 +14,7 @@ mod check;
 mod config;
 pub mod plan;
 pub mod verdict;
+mod watched;
 
 pub use config::{Axis, Case, Config, Curve, Parameter, SECONDS_MAX};
 
@@ -27,8 +28,10 @@ use crate::results::folder::{CASES_MAX, Folder};
 use crate::results::{Machine, Measured, Record, RunState, VERSION};
 use crate::workload::generate::working_set_bytes;
 use crate::workload::{Data, Workload};
+use machine::Snapshot;
 use std::path::Path;
 use std::time::Duration;
+use watched::Watched;
 
 /// This part of a working set may hold zeroes only before reads of it are refused, 0 to 1.
 const UNWRITTEN_MAX: f64 = 0.05;
@@ -82,6 +85,7 @@ pub fn start(
         cases: plan::next(config, &[]).map_or(0, |c| c.of),
         unwritten: never_written,
         noise: Vec::new(),
+        target_noise: Vec::new(),
     };
     let folder = Folder::create(results, &config.title, &record)?;
     follow.folder(&folder);
@@ -116,14 +120,17 @@ fn unwritten(config: &Config, engine: &mut dyn Engine) -> Result<Option<f64>, La
     }
 }
 
+/// What a run is made of, as it was kept.
+pub fn config(folder: &Folder) -> Result<Config, LabError> {
+    toml::from_str(&folder.record()?.configuration).map_err(|e| LabError::Workload {
+        place: folder.path().join("run.json").display().to_string(),
+        problem: format!("the configuration of this run cannot be gone on with: {}", e.message()),
+    })
+}
+
 /// Goes on with a run that was interrupted.
 pub fn resume(folder: &Folder, destroy: bool, models: &dyn Models, follow: &mut dyn Follow) -> Result<(), LabError> {
-    let record = folder.record()?;
-    let place = folder.path().join("run.json").display().to_string();
-    let config: Config = toml::from_str(&record.configuration).map_err(|e| LabError::Workload {
-        place,
-        problem: format!("the configuration of this run cannot be gone on with: {}", e.message()),
-    })?;
+    let (record, config) = (folder.record()?, config(folder)?);
     config.check()?;
     follow.folder(folder);
     go_on(&config, folder, record, Open::new(destroy, config.seed, models), follow)
@@ -158,12 +165,15 @@ fn go_on(config: &Config, folder: &Folder, mut record: Record, mut open: Open<'_
     let mut cases = folder.cases()?;
     record.state = RunState::Running;
     folder.write_record(&record)?;
-    record.noise.extend(look(config, follow));
+    look(config, follow, true, &mut record);
     let ended = all_cases(config, folder, &mut record, &mut cases, &mut open, follow);
-    record.noise.extend(look(config, follow));
+    look(config, follow, false, &mut record);
     let done = plan::next(config, &cases).is_none();
     record.state = if done { RunState::Complete } else { RunState::Interrupted };
     record.verdict = verdict::of(config, &record, &cases);
+    if let Err(e @ LabError::TooManyFailed { .. }) = &ended {
+        record.verdict.insert(0, format!("The run was ended: {e}."));
+    }
     folder.write_record(&record)?;
     ended
 }
@@ -208,13 +218,32 @@ fn all_cases(
         let engine = open.get(&case.setting)?;
         let (warm_up, measure) = (Duration::from_secs_f64(config.warm_up_s), Duration::from_secs_f64(config.measure_s));
         let job = Job { workload: case.workload.clone(), warm_up, measure, seed: config.seed.wrapping_add(number as u64) };
-        let before = noise::Snapshot::now().filter(|_| is_driven_here(&case.setting));
-        let mut measured = engine.run(&job, follow)?;
+        let before = Snapshot::now().filter(|_| is_driven_here(&case.setting));
+        let target_before = is_elsewhere(&case.setting).then(|| follow.target_machine()).flatten();
+        let mut watched = Watched::new(follow);
+        (watched.failures_max, watched.failed) = (config.errors_max, watched::failed(cases));
+        watched.look_here_s = before.is_some().then_some(config.measure_s);
+        watched.look_target_s = target_before.is_some().then_some(config.measure_s);
+        let ran = engine.run(&job, &mut watched);
+        let seen = (watched.here, watched.target);
+        let too_many = watched.problem(match &ran {
+            Ok(m) => watched::why(m),
+            Err(LabError::Engine { problem, .. }) => Some(problem),
+            Err(_) => None,
+        });
+        // With nothing measured an engine has only an error to give.
+        let (mut measured, too_many) = match (ran, too_many) {
+            (Err(LabError::Engine { .. } | LabError::Stopped), Some(too_many)) => return Err(too_many),
+            (Ok(measured), too_many) => (measured, too_many),
+            (Err(e), _) => return Err(e),
+        };
         measured.labels = case.labels;
         measured.noise = before.and_then(|before| {
-            let noise = before.noise(&noise::Snapshot::now()?, follow.target_pid());
-            Some(Noise { with_target: is_here(&case.setting) && follow.target_pid().is_none(), ..noise })
+            let noise = Noise::between(&before, &Snapshot::now()?, &noise::known_here(follow.target_pid()));
+            Some(Noise { with_target: is_here(&case.setting) && follow.target_pid().is_none(), ..noise.with_frequency(seen.0) })
         });
+        let target_noise = target_before.and_then(|before| before.noise(&follow.target_machine()?));
+        measured.target_noise = target_noise.map(|noise| noise.with_frequency(seen.1));
         let wrong = measured.verified.is_some_and(|v| v.wrong > 0).then(|| measured.notes.first().cloned().unwrap_or_default());
         if let Some(problem) = wrong {
             // That is an answer, and the one that matters: it stays, whatever comes after.
@@ -226,26 +255,20 @@ fn all_cases(
         if measured.cut_short {
             // Half a case answers nothing: it is kept beside the run, to be looked at, and done again when the run goes on.
             folder.write_partial(number, &measured)?;
-            return Err(match (follow.stopped(), measured.notes.into_iter().next()) {
-                (false, Some(problem)) => LabError::Engine { engine: engine.name(), problem },
+            return Err(match (too_many, follow.stopped(), measured.notes.into_iter().next()) {
+                (Some(too_many), ..) => too_many,
+                (None, false, Some(problem)) => LabError::Engine { engine: engine.name(), problem },
                 _ => LabError::Stopped,
             });
         }
         folder.write_case(number, &measured)?;
         follow.case_done(number, &measured);
         cases.push(measured);
-        too_many_failed(config, cases)?;
+        if let Some(too_many) = too_many.or_else(|| watched::of_cases(config.errors_max, cases)) {
+            return Err(too_many);
+        }
     }
     Ok(())
-}
-
-/// Ends a run of which more operations failed than the user allows.
-fn too_many_failed(config: &Config, cases: &[Measured]) -> Result<(), LabError> {
-    let (failed, ended) = cases.iter().map(Measured::total).fold((0, 0), |sum, f| (sum.0 + f.errors, sum.1 + f.operations));
-    match config.errors_max {
-        Some(most) if failed > most => Err(LabError::Failed { failed, ended }),
-        _ => Ok(()),
-    }
 }
 
 /// Whether a system's target may be a process of this machine.
@@ -258,14 +281,25 @@ fn is_driven_here(system: &System) -> bool {
     system.simulate.is_none() && system.agents.is_empty()
 }
 
-/// What the machine does while nothing is measured, where it is this one that measures.
-fn look(config: &Config, follow: &dyn Follow) -> Option<Noise> {
-    if !config.systems.iter().any(is_driven_here) {
-        return None;
+/// Whether the machine of a system's target is another than the one that puts the load on it.
+fn is_elsewhere(system: &System) -> bool {
+    system.simulate.is_none() && !(is_driven_here(system) && is_here(system))
+}
+
+/// What the machines do while nothing is measured, where it is this one that measures, and where that of the target is another; kept in `record`.
+fn look(config: &Config, follow: &mut dyn Follow, at_rest: bool, record: &mut Record) {
+    let (here, elsewhere) = (config.systems.iter().any(is_driven_here), config.systems.iter().any(is_elsewhere));
+    let target = elsewhere.then(|| follow.target_machine()).flatten();
+    if !here && target.is_none() {
+        return;
     }
-    let time = Duration::from_secs_f64(config.measure_s * LOOK_SHARE).min(LOOK_MAX);
+    let before = Snapshot::now().filter(|_| here);
+    std::thread::sleep(Duration::from_secs_f64(config.measure_s * LOOK_SHARE).min(LOOK_MAX));
     let with_target = config.systems.iter().any(is_here) && follow.target_pid().is_none();
-    noise::look(time, follow.target_pid()).map(|noise| Noise { with_target, ..noise })
+    let noise = before.and_then(|b| Some(Noise::between(&b, &Snapshot::now()?, &noise::known_here(follow.target_pid()))));
+    record.noise.extend(noise.map(|noise| Noise { with_target, at_rest, ..noise }));
+    let noise = target.and_then(|before| before.noise(&follow.target_machine()?));
+    record.target_noise.extend(noise.map(|noise| Noise { at_rest, ..noise }));
 }
 
 /// Waits between cases, unless the user wants it to end.

@@ -14,7 +14,7 @@ use crate::engine::open::System;
 use crate::error::LabError;
 use crate::results::folder::CASES_MAX;
 use crate::results::{Measured, RunKind};
-use crate::workload::profiles::Search;
+use crate::workload::profiles::{Bounds, Search};
 use crate::workload::{Arrivals, Workload};
 
 /// Windows of a maximum: when the last [`STEADY_WINDOWS`] differ by no more than [`STEADY_WITHIN`] of their mean, it is steady.
@@ -207,10 +207,19 @@ fn compare(config: &Config, n: usize) -> Option<Case> {
 pub struct Found {
     /// Units that kept the limit; 0: none is known.
     pub kept: u64,
+    /// The most units of which too few operations were measured to judge them; 0: all could be judged.
+    pub unjudged: u64,
     /// Units that did not.
     pub lost: u64,
     /// Whether there is nothing more to be tried.
     pub ended: bool,
+}
+
+impl Found {
+    /// What is below is not to be tried: it is kept, or has still fewer operations than one that could not be judged.
+    fn floor(&self) -> u64 {
+        self.kept.max(self.unjudged)
+    }
 }
 
 /// How far a search has come; `None`: its ceiling is not known yet.
@@ -221,13 +230,18 @@ pub fn found(search: &Search, mine: &[&Measured]) -> Option<Found> {
     };
     let ceiling = mine.iter().find(|m| units(m).is_none())?;
     // No load beyond what a closed loop reaches can be kept; a little more, as that has its own limits.
-    let mut f = Found { kept: 0, lost: ((ceiling.iops() * 1.2 / search.iops_unit) as u64 + 2).max(2), ended: false };
+    let mut f = Found { kept: 0, unjudged: 0, lost: ((ceiling.iops() * 1.2 / search.iops_unit) as u64 + 2).max(2), ended: false };
     for m in mine {
         let Some(n) = units(m) else { continue };
-        let keeps = search.holds(&m.total().latency) && m.kept_iops() >= KEPT * search.iops_unit * n as f64 && m.total().operations > 0;
-        if keeps { f.kept = f.kept.max(n) } else { f.lost = f.lost.min(n) }
+        let delivered = m.kept_iops() >= KEPT * search.iops_unit * n as f64;
+        match search.judge(&m.total().latency) {
+            Bounds::Kept if delivered => f.kept = f.kept.max(n),
+            Bounds::Unknown if delivered => f.unjudged = f.unjudged.max(n),
+            _ => f.lost = f.lost.min(n),
+        }
     }
-    f.ended = f.lost <= f.kept + 1 || (f.lost - f.kept) as f64 <= SEARCH_WITHIN * f.kept as f64 || mine.len() > SEARCH_STEPS_MAX;
+    let (floor, lost) = (f.floor(), f.lost);
+    f.ended = lost <= floor + 1 || (lost - floor) as f64 <= SEARCH_WITHIN * floor as f64 || mine.len() > SEARCH_STEPS_MAX;
     Some(f)
 }
 
@@ -242,7 +256,7 @@ fn searched(config: &Config, search: Search, done: &[Measured]) -> Option<Case> 
         if f.ended {
             continue;
         }
-        let n = f.kept.midpoint(f.lost);
+        let n = f.floor().midpoint(f.lost);
         let spacing = match workload.arrivals {
             Arrivals::Open { spacing, .. } => spacing,
             _ => Default::default(),

@@ -34,6 +34,7 @@ fn measure(case: &Case, most: f64, ms: impl Fn(f64) -> f64) -> Measured {
         carried: 0,
         waiting: 0,
         noise: None,
+        target_noise: None,
         clients: Vec::new(),
         flushes: Figures::default(),
     }
@@ -119,4 +120,34 @@ fn a_search_finds_the_largest_load_that_keeps_its_limit() {
     // Storage that keeps nothing ends, too.
     let done = all(&c, |case, _| measure(case, 100.0, |_| 50.0));
     assert_eq!(found(&c.search.unwrap(), &done.iter().collect::<Vec<_>>()).unwrap().kept, 0);
+}
+
+#[test]
+fn a_search_does_not_say_of_a_load_with_few_operations_that_it_keeps_its_limit() {
+    let mut c = example(RunKind::Run, "random-8k");
+    c.workloads.truncate(1);
+    c.search = Some(Search { iops_unit: 10.0, mean_ms_max: None, p99_ms_max: Some(5.0) });
+    let search = c.search.unwrap();
+    // 800 operations are the most that come in the time.
+    let done = all(&c, |case, _| measure(case, 80.0, |_| 1.0));
+    let f = found(&search, &done.iter().collect::<Vec<_>>()).unwrap();
+    assert!(f.ended && (f.kept, f.unjudged, f.lost) == (0, 8, 9), "{} {} {}", f.kept, f.unjudged, f.lost);
+    let says = |done: &[Measured]| {
+        crate::run::verdict::of(&c, &crate::report::example::record(RunKind::Run, "search", done.len()), done).join("\n")
+    };
+    let text = says(&done);
+    assert!(
+        text.contains("of no load is it known that it keeps a p99 of 5.00 ms; 9 units do not. 8 units could not be judged: they had 800"),
+        "{text}"
+    );
+    // Loads with fewer operations than one that could not be judged are not tried; those with more may be kept.
+    let done = all(&c, |case, _| measure(case, 150.0, |_| 1.0));
+    let f = found(&search, &done.iter().collect::<Vec<_>>()).unwrap();
+    assert_eq!((f.kept, f.lost), (15, 16));
+    let text = says(&done);
+    assert!(
+        text.contains("15 units of 10 IOPS keep a p99 of 5.00 ms (they had a mean of 1.00 ms and a p99 of 1.00 ms); 16 units do not."),
+        "{text}"
+    );
+    assert!(!text.contains("could not be judged"), "{text}");
 }

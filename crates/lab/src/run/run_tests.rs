@@ -256,7 +256,7 @@ fn a_search_keeps_a_bound_on_p99_for_any_profile() {
     c.search = Some(Search { iops_unit: 10.0, mean_ms_max: None, p99_ms_max: Some(30_000.0) });
     let folder = start(&c, &dir.path().join("results"), false, &NoModels, Vec::new(), &mut Follower::default()).unwrap();
     let sentences = folder.record().unwrap().verdict.join("\n");
-    assert!(sentences.contains("a p99 of 30000 ms"), "{sentences}");
+    assert!(sentences.contains("a p99 of 30,000"), "{sentences}");
     assert!(folder.cases().unwrap().len() > 1);
     c.search = Some(Search { iops_unit: 10.0, mean_ms_max: None, p99_ms_max: None });
     let e = start(&c, &dir.path().join("results2"), false, &NoModels, Vec::new(), &mut Follower::default()).unwrap_err().to_string();
@@ -265,20 +265,17 @@ fn a_search_keeps_a_bound_on_p99_for_any_profile() {
 
 #[test]
 fn a_run_ends_when_more_operations_have_failed_than_may() {
-    let dir = tempfile::tempdir().unwrap();
     let mut m = crate::report::example::run().1.remove(0);
-    m.reads.errors = 11;
-    let c = Config { errors_max: Some(10), ..config(dir.path()) };
-    let e = too_many_failed(&c, std::slice::from_ref(&m)).unwrap_err().to_string();
-    assert!(e.starts_with("11 operations failed"), "{e}");
-    m.reads.errors = 10;
-    assert!(too_many_failed(&c, std::slice::from_ref(&m)).is_ok());
-    m.reads.errors = 11;
-    assert!(too_many_failed(&Config { errors_max: None, ..c }, &[m]).is_ok());
+    (m.reads.errors, m.notes) = (11, vec!["The first operation that failed: read at 0: no.".into()]);
+    let said = |most| watched::of_cases(most, std::slice::from_ref(&m)).map(|e| e.to_string());
+    assert_eq!(said(Some(11)), None);
+    assert_eq!(said(None), None);
+    let words = "11 operations failed, and at most 10 may (--errors-max): The first operation that failed: read at 0: no";
+    assert_eq!(said(Some(10)).as_deref(), Some(words));
 }
 
 /// Cuts a file to a part of its size when the first case begins.
-struct Cutter(std::path::PathBuf);
+pub(crate) struct Cutter(pub std::path::PathBuf);
 
 impl Watch for Cutter {
     fn second(&mut self, _: &Second) {}
@@ -308,4 +305,52 @@ fn operations_that_failed_come_first_in_the_verdict_with_the_first_reason() {
     assert!(cases[0].total().errors > 0 && cases[0].total().operations > 0, "{:?}", cases[0].notes);
     let first = &record.verdict[0];
     assert!(first.contains(" operations failed (") && first.contains("The first operation that failed: "), "{first}");
+}
+
+#[test]
+fn a_case_ends_while_it_runs_when_more_operations_have_failed_than_may() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut c = config(dir.path());
+    c.workloads.truncate(2);
+    c.workloads.iter_mut().for_each(|w| w.streams[0].reads = 1.0);
+    (c.measure_s, c.errors_max) = (600.0, Some(10));
+    let (results, begun) = (dir.path().join("results"), std::time::Instant::now());
+    let e = start(&c, &results, false, &NoModels, Vec::new(), &mut Cutter(dir.path().join("disk"))).unwrap_err();
+    assert!(begun.elapsed() < Duration::from_secs(300), "the case would have taken ten minutes");
+    let LabError::TooManyFailed { failed, most: 10, why } = &e else { panic!("{e}") };
+    assert!(*failed > 10 && why.contains("The first operation that failed: "), "{e}");
+    let folder = Folder::open(&fs::read_dir(&results).unwrap().next().unwrap().unwrap().path()).unwrap();
+    let (record, partial) = (folder.record().unwrap(), folder.partial(0).unwrap().expect("what there is of the case is kept"));
+    assert_eq!((record.state, folder.cases().unwrap().len()), (RunState::Interrupted, 0));
+    assert!(partial.cut_short && partial.total().errors > 10 && partial.total().operations > 0);
+    assert!(record.verdict[0].starts_with("The run was ended: ") && record.verdict[0].contains("at most 10 may"), "{:?}", record.verdict);
+    // The report says it too, beside the figures of the case.
+    let page = crate::report::Report::new(folder.path(), None).unwrap().markdown();
+    assert!(page.contains("The run was ended: ") && page.contains("1 case ended before its time"), "{page}");
+}
+
+#[test]
+fn failures_of_a_warm_up_and_of_cases_before_count_and_a_case_that_had_its_time_is_whole() {
+    let second = |at_s, errors| Second { at_s, errors, ..Second::default() };
+    let mut follow = Follower::default();
+    let mut watched = Watched::new(&mut follow);
+    (watched.failures_max, watched.failed) = (Some(10), 4);
+    watched.second(&second(-1.0, 3));
+    watched.second(&second(0.0, 3));
+    assert!(!watched.stopped() && watched.problem(None).is_none());
+    watched.second(&second(1.0, 1));
+    assert!(watched.stopped());
+    assert_eq!(watched.problem(None).unwrap().to_string(), "11 operations failed, and at most 10 may (--errors-max)");
+    // A limit that is exceeded in the last second of a case: the case is kept, and is the last one.
+    let dir = tempfile::tempdir().unwrap();
+    let mut c = config(dir.path());
+    c.workloads.truncate(2);
+    c.workloads.iter_mut().for_each(|w| w.streams[0].reads = 1.0);
+    (c.measure_s, c.errors_max) = (0.5, Some(0));
+    let results = dir.path().join("results");
+    let e = start(&c, &results, false, &NoModels, Vec::new(), &mut Cutter(dir.path().join("disk"))).unwrap_err();
+    assert!(matches!(&e, LabError::TooManyFailed { most: 0, .. }), "{e}");
+    let folder = Folder::open(&fs::read_dir(&results).unwrap().next().unwrap().unwrap().path()).unwrap();
+    let cases = folder.cases().unwrap();
+    assert!(cases.len() == 1 && !cases[0].cut_short && cases[0].total().errors > 0, "{} cases", cases.len());
 }

@@ -7,10 +7,12 @@ use super::config::Config;
 use super::plan;
 use crate::measure::Latency;
 use crate::report::analysis::Analysis;
-use crate::report::caveats::NOT_WHAT_WAS_WRITTEN;
+use crate::report::caveats::{NOT_WHAT_WAS_WRITTEN, P99_OPERATIONS};
 use crate::report::figures::percentile_us;
 use crate::report::load::Loaded;
+use crate::report::text::LatencyUnit;
 use crate::results::{Measured, Record, RunKind, Verified};
+use crate::workload::profiles::Search;
 
 /// The sentences, the most important first.
 pub fn of(config: &Config, record: &Record, cases: &[Measured]) -> Vec<String> {
@@ -23,7 +25,7 @@ pub fn of(config: &Config, record: &Record, cases: &[Measured]) -> Vec<String> {
     let mut own = verified.and_then(|v| wrong_data(&v, cases)).into_iter().collect::<Vec<_>>();
     // What makes the rest doubtful comes before it.
     own.extend(analysis.warnings.into_iter().filter(|w| !w.contains(NOT_WHAT_WAS_WRITTEN) || verified.is_none_or(|v| v.wrong == 0)));
-    own.extend(searches(config, cases));
+    own.extend(searches(config, analysis.unit, cases));
     own.extend(analysis.verdict);
     own.extend(maxima(config, cases));
     own.extend(verified.map(|v| checked(&v)));
@@ -55,24 +57,44 @@ fn checked(all: &Verified) -> String {
     }
 }
 
-/// What searches for a largest load have found.
-fn searches(config: &Config, cases: &[Measured]) -> Vec<String> {
+/// The bounds of a search, in words.
+fn bounds(search: &Search, unit: LatencyUnit) -> String {
+    let mean = search.mean_ms_max.map(|ms| format!("a mean response time of {}", unit.text(ms * 1e3)));
+    let p99 = search.p99_ms_max.map(|ms| format!("a p99 of {}", unit.text(ms * 1e3)));
+    mean.into_iter().chain(p99).collect::<Vec<_>>().join(" and ")
+}
+
+/// What searches for a largest load have found; latencies in the unit of the report.
+fn searches(config: &Config, unit: LatencyUnit, cases: &[Measured]) -> Vec<String> {
     let (RunKind::Run, Some(search)) = (config.kind, config.search) else { return Vec::new() };
     let sentence = |name: &str| {
         let mine: Vec<&Measured> = cases.iter().filter(|m| m.workload.name == name).collect();
         let found = plan::found(&search, &mine)?;
-        let limit = search.words();
-        let best = mine.iter().find(|m| m.labels.iter().any(|l| l.0 == "units" && l.1 == found.kept.to_string()));
-        Some(match best {
-            Some(m) => format!(
-                "{name}: {} units of {} IOPS keep {limit} (they had a mean of {} and a p99 of {}); {} units do not.",
-                found.kept,
-                search.iops_unit,
-                time(m.total().latency.mean_ns()),
-                percentile(&m.total().latency, 99.0),
-                found.lost
-            ),
-            None => format!("{name}: not one load that was tried keeps {limit}; the smallest was {} units.", found.lost),
+        let limit = bounds(&search, unit);
+        let of = |units: u64| mine.iter().find(|m| m.labels.iter().any(|l| l.0 == "units" && l.1 == units.to_string()));
+        let (kept, lost) = (count(found.kept), count(found.lost));
+        // What lies below a load that is kept need not be judged.
+        let unjudged = of(found.unjudged).filter(|_| found.unjudged > found.kept).map(|m| {
+            format!(
+                "{} units could not be judged: they had {} operations, and p99 is known from {} on. Measure longer (--time).",
+                count(found.unjudged),
+                count(m.total().operations),
+                count(P99_OPERATIONS)
+            )
+        });
+        let rest = unjudged.as_ref().map_or(String::new(), |words| format!(" {words}"));
+        Some(match of(found.kept) {
+            Some(m) => {
+                let latency = m.total().latency;
+                let p99 = percentile_us(&latency, 99.0).map_or_else(|| "–".into(), |us| unit.text(us));
+                format!(
+                    "{name}: {kept} units of {} IOPS keep {limit} (they had a mean of {} and a p99 of {p99}); {lost} units do not.{rest}",
+                    search.iops_unit,
+                    unit.text(latency.mean_ns() / 1e3),
+                )
+            }
+            None if unjudged.is_some() => format!("{name}: of no load is it known that it keeps {limit}; {lost} units do not.{rest}"),
+            None => format!("{name}: not one load that was tried keeps {limit}; the smallest was {lost} units."),
         })
     };
     config.workloads.iter().filter_map(|w| sentence(&w.name)).collect()

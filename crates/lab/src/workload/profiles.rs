@@ -6,7 +6,7 @@
 
 use super::Workload;
 use crate::error::LabError;
-use crate::measure::Latency;
+use crate::measure::{BEYOND, Latency};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -45,17 +45,34 @@ pub struct Search {
     pub p99_ms_max: Option<f64>,
 }
 
+/// What latencies say of the bounds of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bounds {
+    /// They are kept.
+    Kept,
+    /// One of them is not.
+    Broken,
+    /// There are too few operations to know that.
+    Unknown,
+}
+
 impl Search {
-    /// Its bounds, in words.
-    pub fn words(&self) -> String {
-        let mean = self.mean_ms_max.map(|ms| format!("a mean response time of {ms} ms"));
-        let p99 = self.p99_ms_max.map(|ms| format!("a p99 of {ms} ms"));
-        mean.into_iter().chain(p99).collect::<Vec<_>>().join(" and ")
-    }
-    /// Whether these latencies keep the bounds.
-    pub fn holds(&self, latency: &Latency) -> bool {
-        self.mean_ms_max.is_none_or(|ms| latency.mean_ns() <= ms * 1e6)
-            && self.p99_ms_max.is_none_or(|ms| latency.percentile_ns(99.0) as f64 <= ms * 1e6)
+    /// What these latencies say of the bounds. p99 is known as everywhere: with [`BEYOND`] operations beyond it. With fewer, it is known to break
+    /// its bound when so many took longer than that.
+    pub fn judge(&self, latency: &Latency) -> Bounds {
+        if latency.count() == 0 {
+            return Bounds::Unknown;
+        }
+        let mean = self.mean_ms_max.is_none_or(|ms| latency.mean_ns() <= ms * 1e6);
+        let p99 = self.p99_ms_max.map_or(Some(true), |ms| match latency.known_percentile_ns(99.0) {
+            Some(ns) => Some(ns as f64 <= ms * 1e6),
+            None => (latency.beyond(ms * 1e6) as f64 >= BEYOND).then_some(false),
+        });
+        match (mean, p99) {
+            (false, _) | (_, Some(false)) => Bounds::Broken,
+            (true, Some(true)) => Bounds::Kept,
+            (true, None) => Bounds::Unknown,
+        }
     }
     /// Whether it makes sense: a unit, and at least one bound.
     pub fn is_sound(&self) -> bool {

@@ -51,3 +51,30 @@ fn errors_name_file_and_line_or_key() {
     let e = find("./no-such.toml").unwrap_err().to_string();
     assert!(e.contains("cannot be read"), "{e}");
 }
+
+#[test]
+fn a_bound_on_p99_is_kept_only_where_p99_is_known() {
+    let search = |mean, p99| Search { iops_unit: 10.0, mean_ms_max: mean, p99_ms_max: p99 };
+    let latency = |fast: u64, slow: u64| {
+        let mut l = Latency::default();
+        l.record_n(1_000_000, fast);
+        l.record_n(9_000_000, slow);
+        l
+    };
+    let p99 = search(None, Some(5.0));
+    assert_eq!(p99.judge(&latency(1000, 0)), Bounds::Kept);
+    assert_eq!(p99.judge(&latency(991, 10)), Bounds::Kept);
+    assert_eq!(p99.judge(&latency(970, 30)), Bounds::Broken);
+    assert_eq!(p99.judge(&latency(999, 0)), Bounds::Unknown, "fewer than ten operations lie beyond p99");
+    assert_eq!(p99.judge(&latency(500, 9)), Bounds::Unknown);
+    assert_eq!(p99.judge(&latency(500, 10)), Bounds::Broken, "ten operations are enough to know that it is not kept");
+    assert_eq!(p99.judge(&Latency::default()), Bounds::Unknown);
+    let mean = search(Some(2.0), None);
+    assert_eq!(
+        [mean.judge(&latency(10, 0)), mean.judge(&latency(1, 1)), mean.judge(&Latency::default())],
+        [Bounds::Kept, Bounds::Broken, Bounds::Unknown]
+    );
+    let both = search(Some(2.0), Some(5.0));
+    assert_eq!(both.judge(&latency(10, 0)), Bounds::Unknown);
+    assert_eq!(both.judge(&latency(1, 1)), Bounds::Broken, "a mean that is too long is known");
+}

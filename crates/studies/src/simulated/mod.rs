@@ -38,6 +38,8 @@ const PREPARE_DEPTH: u32 = 4;
 pub struct Simulated {
     cluster: Cluster,
     world: Modelled,
+    /// Bytes of each volume, from its start, that preparations have written.
+    prepared: u64,
 }
 
 /// What came of a job.
@@ -71,7 +73,7 @@ impl Simulated {
     pub fn new(cluster: &Cluster, seed: u64) -> Result<Simulated, LabError> {
         cluster.check(&cluster.name)?;
         let world = Modelled::new(cluster, seed)?;
-        Ok(Simulated { cluster: cluster.clone(), world })
+        Ok(Simulated { cluster: cluster.clone(), world, prepared: 0 })
     }
 
     /// What it is made of.
@@ -239,6 +241,7 @@ impl Simulated {
             carried: 0,
             waiting: 0,
             noise: None,
+            target_noise: None,
             clients: Vec::new(),
             flushes: Figures::default(),
         }
@@ -303,6 +306,12 @@ impl Engine for Simulated {
         Ok(())
     }
 
+    /// A model reads what was never written as storage does: without its drives. Before the first case only a preparation has written.
+    fn unwritten(&mut self, workload: &Workload) -> Result<Option<f64>, LabError> {
+        let used = working_set_bytes(workload, self.cluster.bytes(self.cluster.volumes.gib));
+        Ok((used > 0).then(|| 1.0 - self.prepared.min(used) as f64 / used as f64))
+    }
+
     fn prepare(&mut self, workload: &Workload, _fill: Fill, watch: &mut dyn Watch) -> Result<(), LabError> {
         // Contents do not matter to a model; where there is data does.
         let mut fill = Workload::simple("prepare", PREPARE_BYTES, 0.0, Access::Sequential { shared: true }, PREPARE_DEPTH);
@@ -326,6 +335,7 @@ impl Engine for Simulated {
         }
         let now = self.world.now();
         self.world.with_play(|play| play.ends = now);
+        self.prepared = self.prepared.max(working_set_bytes(&fill, self.cluster.bytes(self.cluster.volumes.gib)));
         self.drain()
     }
 

@@ -248,3 +248,65 @@ fn over_a_protocol_a_load_that_a_connection_cannot_take_is_refused() {
     let error = over("iscsi", "free", 30).run(&job(random(4096, 1.0, 129), 50), &mut Silent).unwrap_err().to_string();
     assert!(error.contains("at most 128"), "{error}");
 }
+
+/// Follows a run without a word.
+struct Quiet;
+impl Watch for Quiet {
+    fn second(&mut self, _: &Second) {}
+    fn progress(&mut self, _: &str, _: u64, _: u64) {}
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+impl lab::run::Follow for Quiet {
+    fn folder(&mut self, _: &lab::results::folder::Folder) {}
+    fn case_begins(&mut self, _: usize, _: &lab::run::Case, _: &lab::run::Config) {}
+    fn case_done(&mut self, _: usize, _: &Measured) {}
+}
+
+#[test]
+fn reads_of_volumes_that_nobody_wrote_are_refused_on_a_model_as_on_storage() {
+    let mut load = random(4096, 1.0, 4);
+    let mut engine = Simulated::new(&cluster("free", 16.0), 1).unwrap();
+    assert_eq!(engine.unwritten(&load).unwrap(), Some(1.0));
+    let half = Workload { working_set: 0.5, ..load.clone() };
+    engine.prepare(&half, Fill::Random, &mut Silent).unwrap();
+    assert_eq!(engine.unwritten(&half).unwrap(), Some(0.0));
+    assert!((engine.unwritten(&load).unwrap().unwrap() - 0.5).abs() < 0.01);
+
+    let dir = tempfile::tempdir().unwrap();
+    let run = |load: &Workload, prepare: Option<Fill>, unwritten: bool| {
+        let system =
+            lab::engine::open::System { simulate: Some(cluster("free", 16.0).to_table()), ..lab::engine::open::System::of(Vec::new()) };
+        let config = lab::run::Config {
+            kind: lab::results::RunKind::Run,
+            title: "t".into(),
+            seed: 1,
+            warm_up_s: 0.01,
+            measure_s: 0.05,
+            cool_down_s: 0.0,
+            prepare,
+            unwritten,
+            errors_max: None,
+            search: None,
+            curve: Default::default(),
+            sweep: Vec::new(),
+            rounds: 0,
+            systems: vec![system],
+            workloads: vec![load.clone()],
+        };
+        lab::run::start(&config, dir.path(), false, &crate::ModelledClusters, Vec::new(), &mut Quiet)
+    };
+    let error = run(&load, None, false).map(drop).unwrap_err().to_string();
+    assert!(
+        error.contains("100 % of what would be read") && error.contains("--prepare random") && error.contains("--unwritten"),
+        "{error}"
+    );
+    let verdict = run(&load, None, true).unwrap().record().unwrap().verdict.join("\n");
+    assert!(verdict.contains("was never written when the run began"), "{verdict}");
+    let verdict = run(&load, Some(Fill::Random), false).unwrap().record().unwrap().verdict.join("\n");
+    assert!(!verdict.contains("never written"), "{verdict}");
+    // Who only writes reads nothing.
+    load.streams[0].reads = 0.0;
+    run(&load, None, false).unwrap();
+}

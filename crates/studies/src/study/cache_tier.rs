@@ -19,6 +19,7 @@ use crate::model::cluster::RulesName;
 use crate::simulated::Simulated;
 use lab::LabError;
 use lab::engine::{Engine, Fill, Job};
+use lab::report::text::{number, rounded};
 use lab::results::{Measured, Published};
 use std::time::Duration;
 
@@ -201,7 +202,8 @@ fn breaks_at(steps: &[(u32, &Measured)]) -> Option<(u32, String)> {
         let short = m.iops() < asked * DELIVERED;
         if short || before.is_some_and(|b| p99 > b * JUMP) {
             let mean = m.writes.latency.mean_ns() / 1e6;
-            return Some((*percent, format!("{:.0} of {asked:.0} IOPS, p99 {p99:.1} ms, writes {mean:.1} ms on average", m.iops())));
+            let (got, asked) = (number(m.iops()), number(asked));
+            return Some((*percent, format!("{got} of {asked} IOPS, p99 {p99:.1} ms, writes {mean:.1} ms on average")));
         }
         before = Some(p99);
     }
@@ -210,9 +212,9 @@ fn breaks_at(steps: &[(u32, &Measured)]) -> Option<(u32, String)> {
 
 /// What came out, in sentences.
 pub fn verdict(cases: &[Measured]) -> Vec<String> {
-    let iops = |cache| find(cases, cache, "published", (EMPTY, MAXIMUM)).map_or(0.0, Measured::iops) / 1e3;
+    let iops = |cache| rounded(find(cases, cache, "published", (EMPTY, MAXIMUM)).map_or(0.0, Measured::iops));
     let mut says = vec![format!(
-        "Maximum with an empty buffer: {:.0},000 IOPS with NAND, {:.0},000 with Optane (published: 305,000 and 450,000).",
+        "Maximum with an empty buffer: {} IOPS with NAND, {} with Optane (published: 305,000 and 450,000).",
         iops("NAND"),
         iops("Optane")
     )];
@@ -225,8 +227,8 @@ pub fn verdict(cases: &[Measured]) -> Vec<String> {
 }
 
 fn sustained_sentence(cases: &[Measured], cache: &str) -> Option<String> {
-    let of = |rules| find(cases, cache, rules, (SUSTAINED, MAXIMUM)).map(|m| m.iops() / 1e3);
-    Some(format!("{cache}: {:.0},000 IOPS sustained with published rules, {:.0},000 with smooth ones.", of("published")?, of("smooth")?))
+    let of = |rules| find(cases, cache, rules, (SUSTAINED, MAXIMUM)).map(|m| rounded(m.iops()));
+    Some(format!("{cache}: {} IOPS sustained with published rules, {} with smooth ones.", of("published")?, of("smooth")?))
 }
 
 /// Both rules at the same loads from the same starting point.
@@ -247,8 +249,8 @@ fn compared(cases: &[Measured], cache: &str, base: &str, steps: &[u32]) -> Vec<S
     };
     let (theirs, ours) = (breaks_at(&published), breaks_at(&smooth));
     let mut says = vec![format!(
-        "{cache}, loads of the {base} base (100 % is {:.0},000 IOPS): published rules {}, smooth rules {}.",
-        whole / 1e3,
+        "{cache}, loads of the {base} base (100 % is {} IOPS): published rules {}, smooth rules {}.",
+        rounded(whole),
         words(&theirs),
         words(&ours)
     )];
@@ -261,7 +263,8 @@ fn compared(cases: &[Measured], cache: &str, base: &str, steps: &[u32]) -> Vec<S
                 .iter()
                 .map(|p| {
                     let (a, b) = (p.published, p.smooth);
-                    format!("{} %: {:.0} and {:.0} IOPS, p99 {:.1} and {:.1} ms", p.percent, a.iops(), b.iops(), p99_ms(a), p99_ms(b))
+                    let (iops_a, iops_b) = (number(a.iops()), number(b.iops()));
+                    format!("{} %: {iops_a} and {iops_b} IOPS, p99 {:.1} and {:.1} ms", p.percent, p99_ms(a), p99_ms(b))
                 })
                 .collect();
             let alike = if same.is_empty() { String::new() } else { format!(" They do not differ at {} %.", percents(same)) };
@@ -278,12 +281,12 @@ fn why_it_breaks(cases: &[Measured], cache: &str, base: &str, at: u32, whole: f6
     let asked = whole * f64::from(at) / 100.0;
     let why = if asked > kept {
         format!(
-            "{:.0},000 IOPS are asked for there and {:.0},000 are what the capacity drives take for good, so a buffer of any size runs full and no rules of destaging can change it",
-            asked / 1e3,
-            kept / 1e3
+            "{} IOPS are asked for there and {} are what the capacity drives take for good, so a buffer of any size runs full and no rules of destaging can change it",
+            rounded(asked),
+            rounded(kept)
         )
     } else {
-        format!("{:.0},000 IOPS are less than the {:.0},000 that are kept for good, so better rules could", asked / 1e3, kept / 1e3)
+        format!("{} IOPS are less than the {} that are kept for good, so better rules could", rounded(asked), rounded(kept))
     };
     Some(format!("{cache}, {base} base: smooth rules do not remove the cliff; it is at {at} %. {why}."))
 }

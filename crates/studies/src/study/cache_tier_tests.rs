@@ -130,6 +130,7 @@ fn case(cache: &str, rules: &str, (base, load): (&str, &str), asked: f64, iops: 
         carried: 0,
         waiting: 0,
         noise: None,
+        target_noise: None,
         clients: Vec::new(),
         flushes: Default::default(),
     }
@@ -153,6 +154,7 @@ fn both_break(kept: f64, smooth_ms: f64) -> Vec<Measured> {
 #[test]
 fn rules_that_give_the_same_are_said_to_and_a_cliff_that_stays_is_explained() {
     let says = verdict(&both_break(169_000.0, 1.0)).join("\n");
+    assert!(says.contains("break at 60 % (168,999 of 180,000 IOPS, p99 13.0 ms"), "{says}");
     assert!(says.contains("published rules break at 60 %") && says.contains("smooth rules break at 60 %"), "{says}");
     assert!(says.contains("the rules do not differ at any of these loads"), "{says}");
     assert!(
@@ -161,7 +163,7 @@ fn rules_that_give_the_same_are_said_to_and_a_cliff_that_stays_is_explained() {
     );
     // Where p99 is another up to the cliff, that is said step by step.
     let says = verdict(&both_break(169_000.0, 0.5)).join("\n");
-    assert!(says.contains("50 %: 150000 and 150000 IOPS, p99 1.0 and 0.5 ms"), "{says}");
+    assert!(says.contains("50 %: 150,000 and 150,000 IOPS, p99 1.0 and 0.5 ms"), "{says}");
     assert!(says.contains("They do not differ at 60, 70, 80, 90, 100 %."), "{says}");
     // Below what is kept for good it would be the rules' fault.
     let says = verdict(&both_break(100_000.0, 1.0)).join("\n");

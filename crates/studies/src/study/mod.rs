@@ -26,12 +26,13 @@ pub use options::Options;
 use lab::LabError;
 use lab::engine::Watch;
 use lab::measure::Second;
-use lab::measure::noise::Snapshot;
+use lab::measure::noise::{Noise, known_here};
 use lab::report::analysis::Analysis;
 use lab::report::load::Loaded;
 use lab::report::text::percent;
 use lab::results::folder::Folder;
 use lab::results::{Machine, Measured, Published, Record, RunKind, RunState, VERSION};
+use machine::Snapshot;
 use std::path::Path;
 
 /// A study that can be asked for.
@@ -131,6 +132,7 @@ pub fn start(study: &Study, options: &Options, results: &Path, command: Vec<Stri
         source: study.source.into(),
         cases: 0,
         noise: Vec::new(),
+        target_noise: Vec::new(),
         unwritten: None,
     };
     let folder = Folder::create(results, study.name, &record)?;
@@ -139,7 +141,7 @@ pub fn start(study: &Study, options: &Options, results: &Path, command: Vec<Stri
     // Models have a time of their own; files have that of the machine.
     let before = Snapshot::now().filter(|_| options.real.is_some());
     let ended = run(&mut keeper);
-    let noise = before.and_then(|before| Some(before.noise(&Snapshot::now()?, None)));
+    let noise = before.and_then(|before| Some(Noise::between(&before, &Snapshot::now()?, &known_here(None))));
     record.cases = keeper.kept;
     match ended {
         Ok(verdict) => {

@@ -11,6 +11,7 @@ use super::follow::Follow;
 use super::labels::{label, published};
 use super::options::Options;
 use lab::LabError;
+use lab::report::text::rounded;
 use lab::results::{Measured, Published};
 use lab::workload::{Access, Skew, Workload};
 
@@ -119,9 +120,9 @@ pub fn verdict(cases: &[Measured]) -> Vec<String> {
         false => format!("Basalt gains up to {:.0} % from seven capacity namespaces instead of one ({list}).", worst * 100.0),
     });
     for load in [READ, MIXED] {
-        let of = |design, groups| iops(cases, design, "1+1", groups, load).unwrap_or(0.0) / 1e3;
+        let of = |design, groups| iops(cases, design, "1+1", groups, load).map_or_else(|| "–".to_owned(), rounded);
         says.push(format!(
-            "{load}, one to five groups on one drive: a thread for each group gives {:.0},000 to {:.0},000 IOPS, Basalt {:.0},000 to {:.0},000.",
+            "{load}, one to five groups on one drive: a thread for each group gives {} to {} IOPS, Basalt {} to {}.",
             of(Design::OneThread, 1),
             of(Design::OneThread, 5),
             of(Design::Ours, 1),

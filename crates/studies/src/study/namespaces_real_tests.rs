@@ -32,6 +32,7 @@ fn case(load: &Workload, iops: f64) -> Measured {
         carried: 0,
         waiting: 0,
         noise: None,
+        target_noise: None,
         clients: Vec::new(),
         flushes: Figures::default(),
     }
