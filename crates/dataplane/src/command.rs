@@ -251,6 +251,8 @@ impl<F: FrontEnd> CommandSender<F> {
     /// Answers what is under way, makes checkpoints, ends every core.
     pub fn shutdown(&self) -> Completion<()> {
         self.give(move |c| async move {
+            // All cores: a command on one may need the links of another.
+            c.call_all(Call::EndHosts).await?;
             c.call_all(Call::Drain).await?;
             for core in (0..c.rt.cores()).rev() {
                 done(c.call(core, Call::Stop).await)?;

@@ -175,6 +175,7 @@ impl<F: FrontEnd> CoreController<F> {
                 self.core.borrow().router.lanes().shards().for_each(|(_, _, shard)| shard.check());
                 Ok(())
             }
+            Call::EndHosts => self.end_hosts().await,
             Call::Drain => self.drain().await,
             Call::Stop => {
                 self.core.borrow_mut().stop = true;
@@ -192,9 +193,26 @@ impl<F: FrontEnd> CoreController<F> {
         Ok(())
     }
 
-    /// Front end first, then what is under way, then the shards with their checkpoints.
-    async fn drain(&self) -> Result<(), DataPlaneError> {
+    /// Hosts first, while there are links to copies on other nodes: a change that missed one would make the owner take that copy away, and nobody
+    /// could take over then.
+    async fn end_hosts(&self) -> Result<(), DataPlaneError> {
         self.core.borrow_mut().front.begin_shutdown(&self.rt);
+        let started = self.rt.now();
+        while !self.core.borrow().front.is_quiet() && self.rt.now().since(started) <= DRAIN_MAX {
+            self.rt.sleep(QUIET_POLL).await;
+        }
+        Ok(())
+    }
+
+    /// Links to other nodes, then what is under way, then the shards with their checkpoints.
+    async fn drain(&self) -> Result<(), DataPlaneError> {
+        {
+            let core = &mut *self.core.borrow_mut();
+            core.front.leave_nodes(&self.rt);
+            if let Some(ownership) = &mut core.ownership {
+                ownership.leave();
+            }
+        }
         let started = self.rt.now();
         loop {
             {

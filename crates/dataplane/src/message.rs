@@ -118,7 +118,9 @@ pub(crate) enum Call<V> {
     Requests,
     /// Checks the invariants of every shard.
     Check,
-    /// No new requests; answers when nothing is under way.
+    /// No new commands of hosts; answered when those under way are, or after a while.
+    EndHosts,
+    /// No new requests, and the node leaves the others; answered when nothing is under way.
     Drain,
     /// Ends the core.
     Stop,

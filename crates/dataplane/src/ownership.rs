@@ -87,6 +87,8 @@ pub(crate) struct Ownership {
     away: BTreeMap<ObjectId, bool>,
     /// A batch is with the cores.
     ordering: bool,
+    /// The node ends: see [`Self::leave`].
+    leaving: bool,
     queue: Queue,
     timer: Option<(TimerId, Instant)>,
     /// When there is something to do, by the clock of grants.
@@ -109,10 +111,16 @@ impl Ownership {
             held: None,
             away: BTreeMap::new(),
             ordering: false,
+            leaving: false,
             queue: rt.queue(),
             timer: None,
             due: Instant(0),
         }
+    }
+
+    /// The node ends, and has nothing of hosts any more: from now on it changes no record.
+    pub(crate) fn leave(&mut self) {
+        self.leaving = true;
     }
 
     /// The copies that this node brings back into sync, and how far it has come.
@@ -247,6 +255,8 @@ impl Ownership {
                         self.happened.push_back(Happened::Read(request, None));
                     }
                 }
+                // Who leaves does not reach the others: that is no reason to take their copies away.
+                Some(Action::Change { .. }) if self.leaving => {}
                 Some(Action::Change { request, changes }) => {
                     if events.send(DataPlaneEvent::Directory(DirectoryAsk::Change { request, changes })).is_err() {
                         // Nobody has seen it.

@@ -124,6 +124,8 @@ pub trait FrontEnd: Sized + 'static {
 
     /// No new hosts, no new commands; what runs is answered.
     fn begin_shutdown(&mut self, rt: &Rt);
+    /// Nothing of hosts is under way any more, on any core: what it has with other nodes may end.
+    fn leave_nodes(&mut self, _: &Rt) {}
     /// Whether nothing is under way.
     fn is_quiet(&self) -> bool;
     /// What it has counted.

@@ -209,6 +209,10 @@ impl<A: FrontEnd, B: FrontEnd> FrontEnd for Pair<A, B> {
         self.first.begin_shutdown(rt);
         self.second.begin_shutdown(rt);
     }
+    fn leave_nodes(&mut self, rt: &Rt) {
+        self.first.leave_nodes(rt);
+        self.second.leave_nodes(rt);
+    }
     fn is_quiet(&self) -> bool {
         self.first.is_quiet() && self.second.is_quiet()
     }

@@ -83,6 +83,9 @@ impl FrontEnd for Peers {
     fn begin_shutdown(&mut self, rt: &Rt) {
         Peers::begin_shutdown(self, rt);
     }
+    fn leave_nodes(&mut self, _: &Rt) {
+        Peers::leave_nodes(self);
+    }
     fn is_quiet(&self) -> bool {
         Peers::is_quiet(self)
     }

@@ -54,9 +54,9 @@ impl Line {
         Line { desired, peer, place, conn: None }
     }
     /// Goes by this from now on.
-    pub fn apply(&mut self, desired: PeerDesired, draining: bool) {
+    pub fn apply(&mut self, desired: PeerDesired, leaving: bool) {
         self.desired = desired;
-        self.peer.set_reachable(desired.addr.is_some() && !draining);
+        self.peer.set_reachable(desired.addr.is_some() && !leaving);
         self.peer.see_incarnation(desired.incarnation);
     }
     /// The link, open or not.

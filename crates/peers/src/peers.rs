@@ -141,6 +141,8 @@ pub struct Peers {
     timer: Option<(TimerId, Instant)>,
     pauses: Pauses,
     draining: bool,
+    /// Links end when nothing is under way on them.
+    leaving: bool,
     stats: PeersStats,
     /// How many requests of other nodes were served since somebody has looked.
     served_for: BTreeMap<(VolumeId, NodeId), u64>,
@@ -181,6 +183,7 @@ impl Peers {
             timer: None,
             pauses: Pauses::default(),
             draining: false,
+            leaving: false,
             stats: PeersStats::default(),
             served_for: BTreeMap::new(),
         }
@@ -219,7 +222,7 @@ impl Peers {
             }
             let (lane, protection) = (self.core as u8, self.view.desired.security.protection());
             let member = self.members.or_insert_with(node, || Member::new(&own, desired, lanes, lane, protection));
-            member.line.apply(desired, self.draining);
+            member.line.apply(desired, self.leaving);
         }
         self.apply_control(rt, &own);
     }
@@ -347,12 +350,16 @@ impl Peers {
         self.msgs.pop_front()
     }
 
-    /// No new requests of others.
+    /// No new requests of others, and no new links. What hosts have under way here goes to copies on other nodes until [`Self::leave_nodes`].
     pub fn begin_shutdown(&mut self, rt: &Rt) {
         self.draining = true;
         if let Some(listener) = self.listener.take() {
             rt.close_listener(listener);
         }
+    }
+    /// Links end.
+    pub fn leave_nodes(&mut self) {
+        self.leaving = true;
         self.members.touch_all();
         self.members.for_each_to_send(|member| member.line.drain());
         if let Some(control) = &mut self.control {

@@ -290,14 +290,17 @@ impl Cluster {
         let until = self.lab.world.now() + Duration::from_secs(30);
         while !self.asked.is_empty() {
             self.turn();
-            for exchange in self.lab.nodes.iter().flat_map(|n| &n.exchanges) {
-                while let Some(done) = exchange.borrow_mut().done.pop_front() {
-                    self.asked.remove(&done.token);
-                    self.lab.model.may_fail(&done);
-                    self.errors += usize::from(done.result.is_err());
-                }
-            }
+            self.take_answers();
             assert!(self.lab.world.now() < until, "{:?} are not answered: {:?}", self.asked, self.record);
+        }
+    }
+    fn take_answers(&mut self) {
+        for exchange in self.lab.nodes.iter().flat_map(|n| &n.exchanges) {
+            while let Some(done) = exchange.borrow_mut().done.pop_front() {
+                self.asked.remove(&done.token);
+                self.lab.model.may_fail(&done);
+                self.errors += usize::from(done.result.is_err());
+            }
         }
     }
     /// What the volume reads, and each copy.
@@ -423,6 +426,42 @@ fn what_a_scrub_finds_bad_is_written_again_from_another_copy() {
         assert_eq!(all.owner(), 0);
     }
     all.check();
+}
+
+#[test]
+fn an_owner_that_ends_in_order_takes_no_copy_away_for_the_links_that_it_closes() {
+    for seed in 0..8 {
+        let mut all = Cluster::new(141 + seed, &[2, 1, 2], &[0, 1, 2], LinkSecurity::Plain);
+        all.play(400);
+        // Hosts of the owner have much under way when it ends.
+        all.lab.set_speed(1 + seed as usize % 2, 40);
+        all.hosts_at = Some(0);
+        for _ in 0..64 {
+            all.submit_one();
+        }
+        for _ in 0..seed {
+            all.turn();
+        }
+        assert_eq!(all.owner(), 0);
+        let ends = all.lab.door(0).shutdown();
+        let until = all.lab.world.now() + Duration::from_secs(30);
+        while ends.try_take().is_none() {
+            all.turn();
+            all.take_answers();
+            let others = [1, 2].map(|n| all.state(n));
+            assert_eq!(others, [CopyState::Active; 2], "seed {seed}: somebody has to take over: {:?}", all.record);
+            assert!(all.lab.world.now() < until, "seed {seed}: it ends");
+        }
+        all.lab.set_speed(1 + seed as usize % 2, 1);
+        all.kill(0);
+        all.hosts_at = None;
+        all.play(200);
+        assert_ne!(all.owner(), 0);
+        all.restart(0);
+        all.until("its copy is in sync again", |all| all.state(0) == CopyState::Active);
+        all.settle();
+        all.check();
+    }
 }
 
 #[test]

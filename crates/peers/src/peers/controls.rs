@@ -30,7 +30,7 @@ impl Peers {
             }
             self.control = Some(Box::new(ControlLinks::new(*own, clock)));
         }
-        let (view, protection, draining) = (Arc::clone(&self.view), self.view.desired.security.protection(), self.draining);
+        let (view, protection, leaving) = (Arc::clone(&self.view), self.view.desired.security.protection(), self.leaving);
         let wanted = |n: &&PeerDesired| !n.removed && n.node != own.node;
         let wanted: BTreeMap<NodeId, &PeerDesired> = view.desired.nodes.iter().filter(wanted).map(|n| (n.node, n)).collect();
         let gone: Vec<NodeId> = self.control.iter().flat_map(|c| c.lines.keys()).filter(|n| !wanted.contains_key(n)).copied().collect();
@@ -47,7 +47,7 @@ impl Peers {
                 let line = Line::new(own, *desired, place, lanes(self.cores, desired.cores), protection);
                 ControlLine { line, open: None, fenced: Default::default() }
             };
-            control.lines.entry(node).or_insert_with(new).line.apply(*desired, draining);
+            control.lines.entry(node).or_insert_with(new).line.apply(*desired, leaving);
         }
         control.stir();
     }

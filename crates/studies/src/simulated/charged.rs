@@ -102,6 +102,9 @@ impl<F: FrontEnd> FrontEnd for Charged<F> {
     fn begin_shutdown(&mut self, rt: &Rt) {
         self.front.begin_shutdown(rt);
     }
+    fn leave_nodes(&mut self, rt: &Rt) {
+        self.front.leave_nodes(rt);
+    }
     fn is_quiet(&self) -> bool {
         self.front.is_quiet()
     }
