@@ -11,7 +11,7 @@
 
 use super::{Away, Target};
 use crate::session::Cx;
-use crate::shared::Shared;
+use crate::shared::{Shared, host_id};
 use crate::view::{View, portal_group};
 use base::VolumeId;
 use base::hooks::{self, SeededFault};
@@ -52,8 +52,8 @@ impl TakenUnits {
     }
 }
 
-/// What the control plane is asked for in the name of who has taken a unit whole, with the session: to give it back, or to end that.
-fn ask(state: &State, volume: VolumeId, reset: bool) -> Option<(RequestedBy, ControlVerb)> {
+/// A unit is to be given back, in the name of who has taken it whole.
+fn give(state: &State, volume: VolumeId) -> Option<(RequestedBy, ControlVerb)> {
     let (host, session) = state.taken()?;
     let by = RequestedBy {
         ports: Default::default(),
@@ -62,8 +62,7 @@ fn ask(state: &State, volume: VolumeId, reset: bool) -> Option<(RequestedBy, Con
         export: String::new(),
         session: session.session,
     };
-    let command = if reset { Command::ResetUnit } else { Command::GiveUnit(session) };
-    Some((by, ControlVerb::Reservation { volume, command }))
+    Some((by, ControlVerb::Reservation { volume, command: Command::GiveUnit(session) }))
 }
 
 /// Volumes that sessions of this node have taken that are over, with the reservation of each.
@@ -83,7 +82,7 @@ impl Target {
         self.taken.again = false;
         for (volume, state) in left_behind(&self.view, &self.shared) {
             if self.taken.giving.insert(volume)
-                && let Some((by, what)) = ask(state, volume, false)
+                && let Some((by, what)) = give(state, volume)
             {
                 self.taken.asks.push_back((Ends::Session(volume), by, what));
             }
@@ -103,7 +102,7 @@ impl Target {
                 of == TakenBy { port: portal_group(self.view.slot), session: own } && self.shared.is_of(own, by)
             };
             if state.taken().is_some_and(is_own)
-                && let Some((by, what)) = ask(state, v.id, false)
+                && let Some((by, what)) = give(state, v.id)
             {
                 waits.insert(v.id);
                 if self.taken.giving.insert(v.id) {
@@ -126,15 +125,24 @@ impl Target {
 
     /// A session resets a unit of its target, or all: they are taken by nobody then. How many answers are to come.
     pub(super) fn reset_units(&mut self, seat: usize, lun: Option<[u8; 8]>, id: u64) -> usize {
-        let who = self.seats[seat].session.who();
+        let session = &self.seats[seat].session;
+        let who = session.who();
+        let by = RequestedBy {
+            ports: Default::default(),
+            host: who.host.clone(),
+            host_id: *host_id(who).as_bytes(),
+            export: who.target.clone(),
+            session: session.tsih(),
+        };
         let only = lun.and_then(|lun| Lun::parse(&lun));
         let is_meant = |n: u32| lun.is_none() || only == Some(Lun::Unit(n.into()));
         let units = self.view.target(&who.target).into_iter().flat_map(|t| &t.units);
         let volumes = units.filter(|(n, u)| is_meant(**n) && u.hosts.shows(&who.host)).map(|(_, u)| u.volume.0 as usize);
         let before = self.taken.asks.len();
         for v in volumes.filter_map(|n| self.view.volumes.get(n)?.as_ref()) {
-            if let Some((by, what)) = v.reservation.as_deref().and_then(|state| ask(state, v.id, true)) {
-                self.taken.asks.push_back((Ends::Reset(id), by, what));
+            if v.reservation.as_deref().is_some_and(|state| state.taken().is_some()) {
+                let what = ControlVerb::Reservation { volume: v.id, command: Command::ResetUnit };
+                self.taken.asks.push_back((Ends::Reset(id), by.clone(), what));
             }
         }
         self.taken.asks.len() - before

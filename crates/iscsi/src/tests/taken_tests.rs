@@ -187,6 +187,7 @@ fn a_reset_by_anyone_gives_a_unit_back_before_it_is_answered() {
             let reset = ManagementRequest { function, lun: format::scsi::Lun::Unit(lun).to_bytes(), tag: 9, ..Default::default() };
             hosts.rig.send(other, |c| c.wire(HostPdu::Management(reset), true, &[]));
             assert_eq!(hosts.rig.control(&mut hosts.view, refused), 1);
+            assert_eq!(hosts.rig.asked_by(), Some((super::HOST.to_owned(), crate::shared::host_id_of(super::HOST, [0x80, 0, 0, 0, 0, 2]))));
             let (TargetPdu::Management(m), _) = hosts.rig.next(other) else { panic!("an answer") };
             let done = refused.is_none();
             assert_eq!((m.tag, m.response == 0, hosts.is_taken()), (9, done, !done));

@@ -108,6 +108,8 @@ pub(super) struct Rig {
     servers: Rc<RefCell<Vec<Rc<RefCell<Server>>>>>,
     pub(super) peer: Peer,
     addr: SocketAddr,
+    /// Who asked the control plane last.
+    asked_by: Option<(String, base::HostId)>,
 }
 
 impl Rig {
@@ -134,7 +136,7 @@ impl Rig {
         *peer.borrow_mut() = Some(of_client.clone());
         let at = SocketAddr::new(world.addr(server), 3260);
         let addr = servers.borrow()[0].borrow_mut().target.listen(&world.rt(server, 0), at.into()).unwrap();
-        Rig { world, server, servers, peer: of_client, addr }
+        Rig { world, server, servers, peer: of_client, addr, asked_by: None }
     }
     pub(super) fn connect(&mut self) -> usize {
         let at = self.peer.wires.borrow().len();
@@ -155,6 +157,10 @@ impl Rig {
         let got = |p: &Peer| !p.wires.borrow()[at].came.is_empty();
         assert!(self.world.run_until(Duration::from_secs(5), || got(&p)), "an answer in time");
         p.wires.borrow_mut()[at].came.remove(0)
+    }
+    /// Who asked the control plane last: name and identity.
+    pub(super) fn asked_by(&self) -> Option<(String, base::HostId)> {
+        self.asked_by.clone()
     }
     /// Whether something has come that was not looked at.
     pub(super) fn has_come(&self, at: usize) -> bool {
@@ -193,6 +199,7 @@ impl Rig {
             let next = |core: usize| self.servers.borrow()[core].borrow_mut().target.pop_control_request();
             let Some(request) = (0..CORES).find_map(next) else { return done };
             done += 1;
+            self.asked_by = Some((request.by.host.clone(), base::HostId::from_bytes(request.by.host_id)));
             let ControlVerb::Reservation { volume, command } = request.what else { panic!("{request:?}") };
             let result = refused.map_or_else(
                 || {

@@ -249,16 +249,7 @@ fn over_a_protocol_a_load_that_a_connection_cannot_take_is_refused() {
     assert!(error.contains("at most 128"), "{error}");
 }
 
-/// Follows a run without a word.
-struct Quiet;
-impl Watch for Quiet {
-    fn second(&mut self, _: &Second) {}
-    fn progress(&mut self, _: &str, _: u64, _: u64) {}
-    fn stopped(&self) -> bool {
-        false
-    }
-}
-impl lab::run::Follow for Quiet {
+impl lab::run::Follow for Silent {
     fn folder(&mut self, _: &lab::results::folder::Folder) {}
     fn case_begins(&mut self, _: usize, _: &lab::run::Case, _: &lab::run::Config) {}
     fn case_done(&mut self, _: usize, _: &Measured) {}
@@ -295,7 +286,7 @@ fn reads_of_volumes_that_nobody_wrote_are_refused_on_a_model_as_on_storage() {
             systems: vec![system],
             workloads: vec![load.clone()],
         };
-        lab::run::start(&config, dir.path(), false, &crate::ModelledClusters, Vec::new(), &mut Quiet)
+        lab::run::start(&config, dir.path(), false, &crate::ModelledClusters, Vec::new(), &mut Silent)
     };
     let error = run(&load, None, false).map(drop).unwrap_err().to_string();
     assert!(

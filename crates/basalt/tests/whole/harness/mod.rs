@@ -197,8 +197,12 @@ impl Daemon {
 
     /// Where it serves what (`io`, `discovery`), in the order of the configuration.
     pub fn addrs(&self, kind: &str) -> Vec<SocketAddr> {
+        self.places(kind).map(|text| text.parse().expect("an address")).collect()
+    }
+    /// The same as it has said it: the API is at a path, too.
+    fn places(&self, kind: &str) -> impl Iterator<Item = &str> {
         let all = self.said.split(kind).skip(1).filter_map(|rest| rest.strip_prefix(" on ")?.split([',', '\n']).next());
-        all.map(|text| text.trim().parse().expect("an address")).collect()
+        all.map(str::trim)
     }
     /// Its I/O port.
     pub fn addr(&self) -> SocketAddr {
@@ -216,8 +220,7 @@ impl Daemon {
     }
     /// Where its API listens beside the socket.
     pub fn api_addr(&self) -> SocketAddr {
-        let all = self.said.split("API on ").skip(1).filter_map(|rest| rest.split([',', '\n']).next()?.trim().parse().ok());
-        all.last().expect("[api] has listen")
+        self.places("API").find_map(|place| place.parse().ok()).expect("[api] has listen")
     }
     /// What its API answers on the socket: the status, and the answer with its head. `head`: lines of the request, each with its end.
     pub fn asked(&self, method: &str, path: &str, head: &str, body: &[u8]) -> (u16, String) {
