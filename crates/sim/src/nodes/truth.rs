@@ -173,9 +173,9 @@ impl Truth {
             (Some((Asked { by, command, outcome }, false)), Some(record)) => {
                 workload.reserved(place, by, record.state, &command, &outcome, now);
             }
-            // Power was lost, as its hosts see it.
-            (None, None) if before.is_some_and(|volume| self.starting.values().any(|alone| alone.contains(&volume))) => {
-                workload.owner_started(place, reservation::State::default(), now)
+            // Power was lost, as its hosts see it: what persists is left.
+            (None, after) if before.is_some_and(|volume| self.starting.values().any(|alone| alone.contains(&volume))) => {
+                workload.owner_started(place, after.map(|record| record.state).unwrap_or_default(), now)
             }
             (asked, after) => return workload.fail(format!("{asked:?} made the reservation of volume {place} {after:?}"), None),
         }
