@@ -33,9 +33,9 @@ sim: ## a node in virtual time: SEEDS=0..400 and old failing seeds, then is each
 soak: ## new seeds of the simulator for MINUTES=10 on all cores, figures in target/soak.json
 	@scripts/sim soak $(MINUTES)
 
-nemesis: ## real daemons die, hang, are cut off and change at random while hosts verify, for MINUTES=10; SEED=a-printed-one plays the same again, WITNESS=1: two nodes and a witness
+nemesis: ## real daemons die, hang, are cut off and change at random while hosts verify, for MINUTES=10; SEED=a-printed-one plays the same again, NODES=5, WITNESS=1: two nodes and a witness, HISTORY=a-printed-file judges it again
 	@scripts/setup test
-	@NEMESIS_MINUTES="$(or $(MINUTES),10)" NEMESIS_SEED="$(SEED)" NEMESIS_WITNESS="$(WITNESS)" cargo test --quiet -p basalt --test whole nemesis:: -- --nocapture
+	@NEMESIS_MINUTES="$(or $(MINUTES),10)" NEMESIS_SEED="$(SEED)" NEMESIS_NODES="$(NODES)" NEMESIS_WITNESS="$(WITNESS)" NEMESIS_HISTORY="$(HISTORY)" cargo test --quiet -p basalt --test whole nemesis:: -- --nocapture
 
 fuzz: ## fuzz every parser and whole connections, FUZZ_SECONDS=60 each; a table of what was found
 	@scripts/fuzz run $(TARGETS)

@@ -4,6 +4,7 @@
 //! In each: never a wrong byte; an error only where the fault justifies it; service again when the fault is over, by itself or after a restart.
 
 use crate::harness::load::{Load, assert_clean, assert_no_wrong_byte};
+use crate::harness::small_disk::SmallDisk;
 use crate::harness::turn::Subject;
 use crate::harness::{Daemon, PATIENCE, let_in, status, until};
 use format::nvme::StatusCode;
@@ -12,55 +13,12 @@ use initiator::{Controller, ControllerOptions, Digests, HostIdentity};
 use lab::verified::{self, LoadSpec, LoadSummary, file::Saved};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
-use tempfile::TempDir;
 
 const VOLUME_BYTES: u64 = 128 << 20;
 /// What a small disk has room for: much less than a load writes, more than superblocks and tables take.
 const SMALL_BYTES: u64 = 48 << 20;
-
-/// A file system in memory with little room, in a folder that outlives the daemon. It is unmounted when dropped.
-struct SmallDisk {
-    at: PathBuf,
-    // Removed after it is unmounted.
-    _dir: TempDir,
-}
-
-impl SmallDisk {
-    /// `None` where this user may not mount.
-    fn new() -> Option<Self> {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let at = dir.path().join("small");
-        fs::create_dir(&at).expect("a folder");
-        let disk = Self { at, _dir: dir };
-        if !disk.mount(&format!("size={SMALL_BYTES}")) {
-            eprintln!("skipped: mount is not permitted here (it needs root)");
-            return None;
-        }
-        Some(disk)
-    }
-    fn mount(&self, options: &str) -> bool {
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "basalt-test"]).arg(&self.at).output();
-        mounted.is_ok_and(|out| out.status.success())
-    }
-    /// There is room again.
-    fn grow(&self) {
-        assert!(self.mount("remount,size=1G"), "it can be made larger");
-    }
-    fn file(&self, name: &str) -> String {
-        self.at.join(name).display().to_string()
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // Lazily: the daemon that a failing test leaves behind for a moment may still have files open.
-        let _ = Command::new("umount").arg("--lazy").arg(&self.at).output();
-    }
-}
 
 fn daemon(more: &str) -> Daemon {
     Daemon::kept(Subject::Faults, more)
@@ -133,7 +91,7 @@ fn a_daemon_that_stands_still_for_seconds_goes_on_and_nobody_notices_more_than_t
 
 #[test]
 fn a_full_disk_beneath_a_sparse_capacity_file_fails_writes_at_most_and_heals() {
-    let Some(disk) = SmallDisk::new() else { return };
+    let Some(disk) = SmallDisk::new(SMALL_BYTES) else { return };
     let mut daemon = daemon("");
     let spec = provision(&daemon, &daemon.at("cache"), &disk.file("capacity"));
     let load = Load::start(spec.clone());
@@ -161,7 +119,7 @@ fn a_full_disk_beneath_a_sparse_capacity_file_fails_writes_at_most_and_heals() {
 
 #[test]
 fn a_full_disk_beneath_a_sparse_write_buffer_is_reported_and_heals_with_a_restart() {
-    let Some(disk) = SmallDisk::new() else { return };
+    let Some(disk) = SmallDisk::new(SMALL_BYTES) else { return };
     let mut daemon = daemon("");
     let spec = provision(&daemon, &disk.file("cache"), &daemon.at("capacity"));
     let load = Load::start(spec.clone());

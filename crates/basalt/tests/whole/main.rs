@@ -16,6 +16,7 @@ mod faults;
 mod flood;
 mod guide;
 mod harness;
+mod history;
 mod io_commands;
 mod iscsi;
 mod kill_restart;

@@ -4,11 +4,14 @@
 //! Invariants: the process is ended by its id and the folder removed when the [`Daemon`] is dropped, also by a failing test; every wait has a bound.
 //! Never: a port that was chosen before; see [`kept_port`] for the one exception.
 
+pub mod clock;
 pub mod load;
 pub mod networks;
+pub mod small_disk;
 pub mod throttle;
 pub mod turn;
 
+use clock::OwnClock;
 use format::nvme::StatusCode;
 use initiator::discovery::discover;
 use initiator::{Controller, ControllerOptions, Error};
@@ -17,7 +20,7 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc;
@@ -58,6 +61,8 @@ pub struct Daemon {
     said: String,
     /// The network that it is to run in; `None`: that of the test.
     place: Option<Place>,
+    /// `None`: that of the machine.
+    clock: Option<OwnClock>,
     dir: TempDir,
     // The last field: the turn ends when the process and the folder are gone.
     _turn: Turn,
@@ -68,7 +73,7 @@ impl Daemon {
     pub fn prepared(setup: &Setup<'_>) -> Self {
         let turn = Turn::take(setup.subject);
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let daemon = Self { child: None, said: String::new(), place: None, dir, _turn: turn };
+        let daemon = Self { child: None, said: String::new(), place: None, clock: None, dir, _turn: turn };
         daemon.configure(setup);
         daemon
     }
@@ -84,13 +89,26 @@ impl Daemon {
     }
     /// The same, in a network of its own if it has one.
     pub fn kept_at(place: Option<Place>, subject: Subject, more: &str) -> Self {
+        let mut daemon = Self::prepared_at(place, subject, more);
+        daemon.start();
+        daemon
+    }
+    /// The same, before it runs.
+    pub fn prepared_at(place: Option<Place>, subject: Subject, more: &str) -> Self {
         let address = place.map_or(Ipv4Addr::LOCALHOST, |place| place.address);
         let listeners = format!("{{ addr = \"{address}:{}\", kind = \"io\" }}", kept_port());
         let more = format!("{more}\n{DESTAGE_AT_ONCE}");
         let mut daemon = Self::prepared(&Setup { subject, listeners: &listeners, more: &more, ..USUAL });
         daemon.place = place;
-        daemon.start();
         daemon
+    }
+    /// From its next start on it has a clock of its own, where that is possible.
+    pub fn gets_clock(&mut self) {
+        self.clock = OwnClock::at(self.path("clock"));
+    }
+    /// That clock.
+    pub fn clock(&self) -> Option<&OwnClock> {
+        self.clock.as_ref()
     }
     /// Writes the configuration.
     pub fn configure(&self, setup: &Setup<'_>) {
@@ -116,6 +134,9 @@ impl Daemon {
     pub fn serve(&self) -> Command {
         let mut command = self.place.map_or_else(|| Command::new(BASALT), |place| place.command(BASALT));
         command.arg("serve").arg("--config").arg(self.path("basalt.toml"));
+        if let Some(clock) = &self.clock {
+            clock.give(&mut command);
+        }
         command
     }
     /// The same under limits of the shell, like `ulimit -n 200`.
@@ -241,15 +262,7 @@ impl Daemon {
 
     /// `basalt LINE` against its API.
     pub fn cli(&self, line: &str) -> Output {
-        let mut command = Command::new(BASALT);
-        command.arg("--api").arg(self.path("data/api.sock")).args(line.split_whitespace()).stdin(Stdio::null());
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command runs");
-        let (id, (sender, output)) = (child.id(), mpsc::channel());
-        thread::spawn(move || sender.send(child.wait_with_output()));
-        output.recv_timeout(PATIENCE).map(|output| output.expect("its output")).unwrap_or_else(|_| {
-            signal(id, "-KILL");
-            panic!("basalt {line}: no answer after {PATIENCE:?}\n{}", self.log_tail())
-        })
+        asked_at(&self.path("data/api.sock"), line).unwrap_or_else(|late| panic!("{late}\n{}", self.log_tail()))
     }
     /// The same, which has to succeed: what it says.
     pub fn ok(&self, line: &str) -> String {
@@ -298,6 +311,19 @@ impl Drop for Daemon {
             let _ = child.wait();
         }
     }
+}
+
+/// `basalt LINE` against an API. The error: there is no answer in time.
+pub fn asked_at(api: &Path, line: &str) -> Result<Output, String> {
+    let mut command = Command::new(BASALT);
+    command.arg("--api").arg(api).args(line.split_whitespace()).stdin(Stdio::null());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command runs");
+    let (id, (sender, output)) = (child.id(), mpsc::channel());
+    thread::spawn(move || sender.send(child.wait_with_output()));
+    output.recv_timeout(PATIENCE).map(|output| output.expect("its output")).map_err(|_| {
+        signal(id, "-KILL");
+        format!("basalt {line}: no answer after {PATIENCE:?}")
+    })
 }
 
 /// An HTTP request by hand, which may be a wrong one: the status, and the answer with its head.
