@@ -248,9 +248,10 @@ impl<F: FrontEnd> CommandSender<F> {
             done(c.call(core, Call::Answer { id, result }).await)
         })
     }
-    /// Answers what is under way, makes checkpoints, ends every core.
+    /// Hands over what other nodes can have, answers what is under way, makes checkpoints, ends every core.
     pub fn shutdown(&self) -> Completion<()> {
         self.give(move |c| async move {
+            c.hand_over().await;
             // All cores: a command on one may need the links of another.
             c.call_all(Call::EndHosts).await?;
             c.call_all(Call::Drain).await?;

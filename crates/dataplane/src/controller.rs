@@ -29,6 +29,8 @@ pub type Command<F> = Box<dyn FnOnce(CoreController<F>) + Send>;
 pub(crate) const QUIET_POLL: Duration = Duration::from_millis(1);
 /// How long a shutdown waits for requests under way.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
+/// How long it waits before for other nodes to get what this one owns: an owner that has not drained by then stays the owner.
+const HAND_OVER_MAX: Duration = Duration::from_secs(3);
 /// How long a shutdown waits for the checkpoints.
 const CHECKPOINT_MAX: Duration = Duration::from_secs(30);
 
@@ -191,6 +193,22 @@ impl<F: FrontEnd> CoreController<F> {
         core.router.lanes_mut().add_shard(slot, no, shard);
         core.groups.insert(slot, group.info().group);
         Ok(())
+    }
+
+    /// Objects that other nodes can have go there while this one still serves what comes: its hosts wait no longer than for any other hand-over.
+    pub(crate) async fn hand_over(&self) {
+        let started = self.rt.now();
+        while self.rt.now().since(started) <= HAND_OVER_MAX {
+            {
+                let core = &mut *self.core.borrow_mut();
+                let (Some(ownership), Some(links)) = (&mut core.ownership, core.front.control_links()) else { break };
+                if !ownership.hands_all_over(links, self.rt.boot_clock()) {
+                    break;
+                }
+            }
+            self.rt.wake(self.rt.core());
+            self.rt.sleep(QUIET_POLL).await;
+        }
     }
 
     /// Hosts first, while there are links to copies on other nodes: a change that missed one would make the owner take that copy away, and nobody

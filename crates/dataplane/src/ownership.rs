@@ -118,6 +118,12 @@ impl Ownership {
         }
     }
 
+    /// The node is about to end: what others can have goes to them. Whether something is still on its way.
+    pub(crate) fn hands_all_over(&mut self, links: &mut dyn ControlDoor, now: Instant) -> bool {
+        self.due = Instant(0);
+        self.owners.ends(&mut links.grants(now))
+    }
+
     /// The node ends, and has nothing of hosts any more: from now on it changes no record.
     pub(crate) fn leave(&mut self) {
         self.leaving = true;

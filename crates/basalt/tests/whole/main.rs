@@ -16,7 +16,6 @@ mod faults;
 mod flood;
 mod guide;
 mod harness;
-mod history;
 mod io_commands;
 mod iscsi;
 mod kill_restart;

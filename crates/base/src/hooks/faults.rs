@@ -547,6 +547,8 @@ listed! {
         HostsForgotten,
         /// An object goes for the load though the nodes are no nearer to each other then.
         SpreadTooFar,
+        /// That a node is about to end is not heard: it counts as up until it is silent.
+        EndUnheard,
         /// A change that was under way when its owner stopped is taken for one that did not happen.
         StoppedTakenForUndone,
         /// A change whose link was lost is taken for one that did not happen, and is sent again.

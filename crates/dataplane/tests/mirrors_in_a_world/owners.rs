@@ -43,6 +43,8 @@ struct Cluster {
     /// Requests that failed.
     errors: usize,
     balancing: Balancing,
+    /// The node that is to own the object.
+    preferred: Option<usize>,
     /// The node that hosts come by; `None`: any.
     hosts_at: Option<usize>,
 }
@@ -78,6 +80,7 @@ impl Cluster {
             resync,
             errors: 0,
             balancing: Balancing::Usual,
+            preferred: None,
             hosts_at: None,
         };
         for n in 0..nodes {
@@ -140,7 +143,7 @@ impl Cluster {
             object: object(),
             revision: self.revision,
             record: self.record.clone(),
-            preferred: None,
+            preferred: self.preferred.map(node),
             slow_copies_leave: self.slow_copies_leave,
             resync: self.resync,
         };
@@ -285,6 +288,25 @@ impl Cluster {
         }
         longest as u64
     }
+    /// A node ends while hosts go on by the last one: the longest that they wait, in milliseconds. Nodes have been up so long that their starts are no
+    /// reason to wait.
+    fn ends_in_order(&mut self, n: usize) -> u64 {
+        self.lab.world.run_for(Duration::from_secs(5));
+        self.play(400);
+        assert_eq!(self.owner(), 0);
+        self.hosts_at = Some(self.lab.nodes.len() - 1);
+        let (ends, until, mut longest) = (self.lab.door(n).shutdown(), self.lab.world.now() + Duration::from_secs(30), 0);
+        while ends.try_take().is_none() {
+            longest = longest.max(self.play(20));
+            assert!(self.lab.world.now() < until, "it ends");
+        }
+        // What comes of the links that it closes.
+        let after = self.lab.world.now() + Duration::from_secs(2);
+        while self.lab.world.now() < after {
+            longest = longest.max(self.play(20));
+        }
+        longest
+    }
     /// Nothing more is asked; what is under way ends.
     fn settle(&mut self) {
         let until = self.lab.world.now() + Duration::from_secs(30);
@@ -426,6 +448,59 @@ fn what_a_scrub_finds_bad_is_written_again_from_another_copy() {
         assert_eq!(all.owner(), 0);
     }
     all.check();
+}
+
+/// Hosts that go on by another node meanwhile wait no longer than for any other hand-over, whatever the record prefers.
+#[test]
+fn an_owner_that_ends_in_order_hands_over_what_it_owns_before() {
+    for (seed, preferred) in [(151, None), (152, Some(0))] {
+        let mut all = Cluster::new(seed, &[2, 1, 2], &[0, 1, 2], LinkSecurity::Plain);
+        all.preferred = preferred;
+        all.layout_changes();
+        let longest = all.ends_in_order(0);
+        assert!(longest < 100, "{longest} ms");
+        assert_ne!(all.owner(), 0, "nobody gives it back to a node that ends");
+        assert_eq!([1, 2].map(|n| all.state(n)), [CopyState::Active; 2], "{:?}", all.record);
+        all.kill(0);
+        all.play(200);
+        all.restart(0);
+        all.until("its copy is in sync again", |all| all.state(0) == CopyState::Active);
+        if preferred.is_some() {
+            all.until("it is given back", |all| all.owner() == 0);
+        }
+        all.settle();
+        all.check();
+    }
+}
+
+/// Who has a copy says that it ends, and nobody has to find out that it is silent.
+#[test]
+fn a_node_with_a_copy_that_ends_in_order_costs_hosts_no_wait() {
+    let mut all = Cluster::new(154, &[2, 1, 2], &[0, 1, 2], LinkSecurity::Plain);
+    let longest = all.ends_in_order(1);
+    assert!(longest < 100, "{longest} ms");
+    assert_eq!((all.owner(), all.state(1), all.state(2)), (0, CopyState::Absent, CopyState::Active));
+    all.kill(1);
+    all.restart(1);
+    all.until("its copy is in sync again", |all| all.state(1) == CopyState::Active);
+    all.settle();
+    all.check();
+}
+
+/// With no other copy in sync there is nobody to hand over to, and nothing is waited for.
+#[test]
+fn an_owner_with_the_only_copy_in_sync_ends_at_once() {
+    let mut all = Cluster::new(153, &[2, 1], &[0, 1], LinkSecurity::Plain);
+    all.play(200);
+    all.kill(1);
+    all.play(300);
+    assert_eq!((all.owner(), all.state(1)), (0, CopyState::Absent));
+    let (ends, began) = (all.lab.door(0).shutdown(), all.lab.world.now());
+    while ends.try_take().is_none() {
+        all.turn();
+        assert!(all.lab.world.now().since(began) < Duration::from_secs(2), "it waits for nobody");
+    }
+    assert_eq!(all.owner(), 0);
 }
 
 #[test]

@@ -129,8 +129,13 @@ pub struct CopyFails {
 /// How much the sender has to do for the objects that it owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// 1 for each object, and 1 more for so many requests a second (`object::owners`).
+    /// 1 for each object, and 1 more for so many requests a second (`object::owners`); [`Load::ENDS`].
     pub weight: u32,
+}
+
+impl Load {
+    /// The sender is about to end: owners do without its copies from now on, and nothing is handed over to it, until it opens a link anew.
+    pub const ENDS: Load = Load { weight: u32::MAX };
 }
 
 /// What a lane of a copy says when it is fenced.

@@ -35,6 +35,8 @@ struct Beat {
     heard: Instant,
     /// Something came.
     spoke: bool,
+    /// It has said that it is about to end.
+    ends: bool,
     reach: Option<Reach>,
 }
 
@@ -80,6 +82,7 @@ impl Counter {
             unsaid: BTreeSet::new(),
             heard: now,
             spoke: false,
+            ends: false,
             reach: None,
         };
         self.nodes.place(node, new)
@@ -100,7 +103,7 @@ impl Counter {
         let claimed = self.objects.iter().filter(|(_, owned)| owned.claimed & 1 << number != 0).map(|(object, _)| *object);
         let unsaid = claimed.collect();
         let (_, beat) = self.nodes.at_mut(number).expect("placed");
-        (beat.open, beat.first, beat.due, beat.unsaid) = (true, None, now, unsaid);
+        (beat.open, beat.first, beat.due, beat.unsaid, beat.ends) = (true, None, now, unsaid, false);
     }
     /// There is none any more. What was granted on it goes on counting.
     pub fn closed(&mut self, node: NodeId) {
@@ -113,6 +116,12 @@ impl Counter {
     pub fn heard(&mut self, node: NodeId, now: Instant) {
         if let Some(beat) = self.nodes.get_mut(node) {
             (beat.heard, beat.spoke) = (beat.heard.max(now), true);
+        }
+    }
+    /// It is about to end: it is late from now on, until there is a new link with it.
+    pub fn ends(&mut self, node: NodeId) {
+        if let Some(beat) = self.nodes.get_mut(node).filter(|_| !hooks::seeded(SeededFault::EndUnheard)) {
+            beat.ends = true;
         }
     }
     /// What is to be known of a node, when it changes. Call it until it has nothing more to say.
@@ -128,7 +137,7 @@ impl Counter {
             let reach = match beat.reach {
                 None if silent < GONE && !beat.spoke => return None,
                 _ if silent >= GONE => Reach::Gone,
-                _ if silent >= LATE => Reach::Late,
+                _ if silent >= LATE || beat.ends => Reach::Late,
                 _ => Reach::Up,
             };
             (beat.reach.replace(reach) != Some(reach)).then_some((node, reach))

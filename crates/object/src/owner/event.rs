@@ -63,7 +63,7 @@ pub enum Outcome {
 pub enum Reach {
     /// It answers.
     Up,
-    /// Silent for 0.7 s: an owner does without it.
+    /// Silent for 0.7 s, or about to end: an owner does without it.
     Late,
     /// Silent for 1.2 s: whoever may take over from it does.
     Gone,

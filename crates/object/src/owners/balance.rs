@@ -8,6 +8,8 @@
 //! Hosts with paths to several nodes follow the owner, so whoever comes by another node has no other way, or does not look: the object goes there.
 //! A node that hosts came by stays the owner then, whatever there is to do: elsewhere its hosts would cost more.
 //!
+//! A node that is about to end hands over all that others can have, before its hosts lose it ([`Owners::ends`]).
+//!
 //! Owns: [`Balance`], [`Requests`].
 //! Invariants: an object with a preferred owner does not go of itself; one that has come here stays for [`STAYS`]; one that goes for the load leaves
 //! both nodes nearer to each other than they were, so none goes to and fro.
@@ -109,13 +111,14 @@ impl Balance {
 impl Owners {
     /// What hosts have asked since the last [`Action::Count`]. What is not named was not asked anything.
     pub fn counted(&mut self, g: &mut Grants<'_>, asked: &BTreeMap<ObjectId, Requests>) {
+        if self.ends {
+            return;
+        }
         let (me, how, nothing) = (self.me.node, self.balancing, Requests::default());
         for (object, hosted) in &mut self.objects {
             hosted.balance.counts(me, asked.get(object).unwrap_or(&nothing), how, g.now);
         }
-        let load = Load { weight: self.load().try_into().unwrap_or(u32::MAX) };
-        let up = self.reach.iter().filter(|(_, reach)| **reach == Reach::Up);
-        self.actions.extend(up.map(|(to, _)| Action::Load { to: *to, load }));
+        self.says_load(Load { weight: self.load().try_into().unwrap_or(Load::ENDS.weight).min(Load::ENDS.weight - 1) });
         let mut go = self.followers(g.now);
         if go.is_empty() && self.spreads <= g.now {
             go = self.spread(g.now);
@@ -132,6 +135,37 @@ impl Owners {
             }
             self.hands_over(g, object, true);
         }
+    }
+    fn says_load(&mut self, load: Load) {
+        let up = self.reach.iter().filter(|(_, reach)| **reach == Reach::Up);
+        self.actions.extend(up.map(|(to, _)| Action::Load { to: *to, load }));
+    }
+    /// This node is about to end: the others hear it, and do without its copies; what another node can have goes there, each to the one with the least
+    /// to do. Whether something is still on its way: then it is to be called again.
+    pub fn ends(&mut self, g: &mut Grants<'_>) -> bool {
+        if !core::mem::replace(&mut self.ends, true) {
+            self.says_load(Load::ENDS);
+        }
+        let mut go = Vec::new();
+        for (object, hosted) in &self.objects {
+            let Some(record) = hosted.owned().filter(|_| hosted.stays <= g.now) else { continue };
+            let is_other = |node: &NodeId| *node != self.me.node && self.reach.get(node) == Some(&Reach::Up);
+            let others: Vec<NodeId> = record.active().map(|c| c.node).filter(is_other).collect();
+            let less = || others.iter().copied().min_by_key(|node| (self.loads.get(node).copied().unwrap_or_default(), *node));
+            let heard = hosted.balance.goes.filter(|to| others.contains(to));
+            let Some(to) = heard.or_else(less) else { continue };
+            if heard.is_none() {
+                *self.loads.entry(to).or_default() += hosted.balance.weight();
+            }
+            go.push((*object, to));
+        }
+        for (object, to) in &go {
+            if let Some(hosted) = self.objects.get_mut(object) {
+                hosted.balance.goes = Some(*to);
+            }
+            self.hands_over(g, *object, false);
+        }
+        !go.is_empty()
     }
     /// Whether objects go to other nodes of themselves.
     pub fn balances(&mut self, how: Balancing) {

@@ -194,11 +194,11 @@ impl Hosted {
         let out = |c: &ComponentId| self.owned().is_some_and(|r| r.copy(*c).is_some_and(|c| c.state != CopyState::Active));
         self.failed.keys().copied().filter(move |copy| out(copy))
     }
-    /// The node that it is to go to now, if the machine has not heard that; `again`: though it has.
-    pub fn hands_over(&mut self, again: bool, now: Instant, is_up: impl Fn(NodeId) -> bool) -> Option<NodeId> {
+    /// The node that it is to go to now, if the machine has not heard that; `again`: though it has. `ends`: whatever it is preferred on.
+    pub fn hands_over(&mut self, again: bool, ends: bool, now: Instant, is_up: impl Fn(NodeId) -> bool) -> Option<NodeId> {
         let record = self.owned().filter(|_| self.owner.state() == OwnerState::Serving && self.stays <= now);
         let can = |to: &NodeId| record.is_some_and(|r| r.owner.node != *to && r.active().any(|c| c.node == *to)) && is_up(*to);
-        let to = self.preferred.or(self.balance.goes).filter(can);
+        let to = self.preferred.filter(|_| !ends).or(self.balance.goes).filter(can);
         let heard = core::mem::replace(&mut self.hands_over, to.is_some());
         to.filter(|_| again || !heard)
     }

@@ -71,6 +71,8 @@ pub struct Owners {
     spreads: Instant,
     /// What other nodes have to do.
     loads: BTreeMap<NodeId, u64>,
+    /// This node is about to end: what can goes to others.
+    ends: bool,
     /// Objects that this node owns or takes over.
     busy: usize,
 }
@@ -94,6 +96,7 @@ impl Owners {
             counts: Instant(0),
             spreads: Instant(0),
             loads: BTreeMap::new(),
+            ends: false,
             busy: 0,
         }
     }
@@ -329,6 +332,9 @@ impl Owners {
         if core::mem::replace(life, incarnation.max(*life)) < incarnation {
             self.objects.values_mut().for_each(|hosted| hosted.restarted(node));
         }
+        if self.ends {
+            self.actions.push_back(Action::Load { to: node, load: Load::ENDS });
+        }
         self.fences.stirs(|_| true, g.now);
         self.ask_due(g);
         self.all(g, Hosted::is_busy, &Event::Reset(node));
@@ -504,9 +510,9 @@ impl Owners {
         self.step(g, object, Event::PauseResync(pace == ResyncPace::Paused));
     }
     fn hands_over(&mut self, g: &mut Grants<'_>, object: ObjectId, again: bool) {
-        let reach = &self.reach;
+        let (reach, ends) = (&self.reach, self.ends);
         let is_up = |node: NodeId| reach.get(&node) == Some(&Reach::Up);
-        if let Some(to) = self.objects.get_mut(&object).and_then(|hosted| hosted.hands_over(again, g.now, is_up)) {
+        if let Some(to) = self.objects.get_mut(&object).and_then(|hosted| hosted.hands_over(again, ends, g.now, is_up)) {
             self.step(g, object, Event::HandOver(to));
         }
     }

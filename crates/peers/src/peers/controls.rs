@@ -7,7 +7,7 @@ use super::*;
 use crate::control::ControlLine;
 use crate::desired::PeerDesired;
 use base::OwnerId;
-use format::peer::{Control, Incarnation};
+use format::peer::{Control, Incarnation, Load};
 use object::link::LinkPlace;
 use object::owner::Reach;
 use object::owners::ControlEvent;
@@ -180,7 +180,13 @@ impl ControlLinks {
                 self.report([ControlEvent::Released(node, release.object, release.next)]);
             }
             Control::BadBlock(bad) => self.report([ControlEvent::BadBlock(node, bad)]),
-            Control::Load(load) => self.report([ControlEvent::Load(node, load)]),
+            Control::Load(load) => {
+                if load == Load::ENDS {
+                    tracing::info!(%node, "node is about to end");
+                    self.counter.ends(node);
+                }
+                self.report([ControlEvent::Load(node, load)]);
+            }
             Control::CopyFails(fails) => self.report([ControlEvent::CopyFails(node, fails)]),
             Control::Fence(fence) => {
                 let by = OwnerId { node, incarnation: *incarnation };

@@ -3,15 +3,16 @@
 //! Invariants: a host has one command under way; what it wrote down has an end only when an answer has come that says what became of it.
 //! Never: judges.
 
-use crate::history::reservations::{Answer, Asked, Seen};
-use crate::history::{Op, Recorder, TORN, What};
 use crate::nemesis::BLOCKS;
+use crate::nemesis::record::Recorder;
 use format::nvme::reservation::{Report, parse_extended_report};
 use format::nvme::{Sqe, StatusCode};
 use initiator::queue::Payload;
 use initiator::reservation::Reservation;
 use initiator::rng::Rng;
 use initiator::{Controller, ControllerOptions, Error, HostIdentity, Io, IoDone, IoQueue};
+use models::history::reservations::{Answer, Asked, Seen};
+use models::history::{Op, TORN, What};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle, sleep};
@@ -161,7 +162,11 @@ impl Worker {
             _ => None,
         });
         let ended = answer.map(|_| self.recorder.now());
-        self.recorder.add([Op { host: self.number, begun, ended, what: What::Reserve { asked, answer } }]);
+        // Any other status says that nothing has changed: then there is nothing to write down.
+        let is_unknown = done.as_ref().map_or(true, |done| done.status.code == StatusCode::INTERNAL_ERROR);
+        if answer.is_some() || is_unknown {
+            self.recorder.add([Op { host: self.number, begun, ended, what: What::Reserve { asked, answer } }]);
+        }
         done.map(|_| answer.is_some())
     }
     fn looks(&mut self, queue: &mut IoQueue) -> Result<bool, Error> {

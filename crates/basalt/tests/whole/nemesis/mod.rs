@@ -12,9 +12,10 @@
 //!
 //! Invariants: so many nodes are disturbed at a time that the rest is a majority, and each comes back. At the end every volume has its copies in sync, and
 //! each copy holds what the hosts wrote: every node with one owns the volume in turn, and all of it is read. What hosts of the shared volumes did
-//! could have happened one after another (`crate::history`).
+//! could have happened one after another (`models::history`).
 
 mod hosts;
+mod record;
 
 use crate::cluster::config;
 use crate::harness::load::{Load, assert_clean, assert_no_wrong_byte, assert_only_of_paths};
@@ -23,11 +24,12 @@ use crate::harness::small_disk::SmallDisk;
 use crate::harness::throttle::Throttle;
 use crate::harness::turn::{Subject, Turn};
 use crate::harness::{Daemon, asked_at, signal, until};
-use crate::history::{self, Recorder};
 use hosts::{Host, Use};
 use initiator::ControllerOptions;
 use initiator::rng::Rng;
 use lab::verified::{self, LoadSpec};
+use models::history;
+use record::Recorder;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -480,16 +482,17 @@ fn is_there(process: u32) -> bool {
     Path::new(&format!("/proc/{process}")).exists()
 }
 
-/// Fails when a history could not have happened one after another. It is kept then, and of a longer play always.
+/// Fails when a history could not have happened one after another. It is kept then, and after a longer play always.
 fn is_in_order(ops: &[history::Op], name: &str, play: Play) {
     let at = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("nemesis-{}-{name}.jsonl", play.seed));
+    record::save(ops, &at).expect("the history is written");
+    println!("{name}: the history is in {}; `make nemesis HISTORY=FILE` judges it again", at.display());
     let (began, wrong) = (Instant::now(), history::judge(ops));
-    println!("{name}: {} operations of hosts judged in {:?}", ops.len(), began.elapsed());
-    if !wrong.is_empty() || std::env::var_os("NEMESIS_MINUTES").is_some() {
-        history::save(ops, &at).expect("the history is written");
-        println!("the history is in {}; judge it again with `make nemesis HISTORY=FILE`", at.display());
-    }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    println!("{name}: {} operations of hosts could have happened one after another; judged in {:?}", ops.len(), began.elapsed());
+    if std::env::var_os("NEMESIS_MINUTES").is_none() {
+        std::fs::remove_file(at).expect("it was written");
+    }
 }
 
 fn plays(play: Play) {
@@ -523,7 +526,7 @@ fn plays(play: Play) {
 fn hosts_verify_while_a_cluster_is_disturbed() {
     let given = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
     if let Some(file) = given("NEMESIS_HISTORY") {
-        let ops = history::load(Path::new(&file)).unwrap_or_else(|why| panic!("{file}: {why}"));
+        let ops = record::load(Path::new(&file)).unwrap_or_else(|why| panic!("{file}: {why}"));
         let wrong = history::judge(&ops);
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
         return println!("{} operations could have happened one after another", ops.len());

@@ -89,6 +89,37 @@ pub fn an_object_whose_hosts_are_here_does_not_go_for_the_load() {
     assert_eq!(world.went.len(), 3, "each once: {:?}", world.went);
 }
 
+/// What a node that is about to end owns goes to the others, to each as much, whoever is preferred, and nothing comes back before it is back.
+#[test]
+pub fn a_node_that_ends_hands_over_what_others_can_have() {
+    let mut world = settled(7, 3, &[0, 0, 0, 0, 1, 2]);
+    world.prefers(0, node(0));
+    world.plays(100);
+    // One has its only copy on the node that ends.
+    [1, 2].into_iter().for_each(|n| world.loses(3, n));
+    world.until(10_000, "they are out", |world| active(world, 3).len() == 1);
+    let began = world.now;
+    loop {
+        let left = world.with(0, |owners, g| owners.ends(g));
+        if !left {
+            break;
+        }
+        world.step();
+        assert!(world.now - began < 2_000_000_000, "it takes no longer than a hand-over");
+    }
+    world.until(2_000, "they are served elsewhere", |world| (0..3).all(|k| world.serves(k).is_some_and(|n| n != 0)));
+    assert_eq!(world.serves(3), Some(0), "it has nowhere to go");
+    let mut after = counts(&world);
+    after.sort_unstable();
+    assert_eq!(after, [1, 2, 3], "{after:?}: as much to each");
+    world.plays(60_000);
+    assert_ne!(world.serves(0), Some(0), "nobody gives it back");
+    world.stops(0);
+    world.plays(5_000);
+    world.restarts(0);
+    world.until(60_000, "it is given back", |world| world.serves(0) == Some(0));
+}
+
 #[test]
 fn an_object_goes_to_no_node_that_is_away_or_out_of_sync() {
     let mut world = settled(6, 3, &[0, 0, 0, 0, 0, 0]);

@@ -401,7 +401,12 @@ impl World {
                             self.with(n, |owners, g| owners.outranked(g, object, epoch));
                         }
                     }
-                    Msg::Load(load) => self.with(n, |owners, _| owners.loaded(id, load)),
+                    Msg::Load(load) => {
+                        if load == Load::ENDS {
+                            self.nodes[n].counter.ends(id);
+                        }
+                        self.with(n, |owners, _| owners.loaded(id, load));
+                    }
                     Msg::CopyFails(fails) => self.with(n, |owners, g| owners.copy_fails(g, id, fails)),
                     Msg::Bad(bad) => self.with(n, |owners, _| owners.bad_block(id, bad)),
                     Msg::Release(release) => {
