@@ -50,7 +50,7 @@ micro: ## instructions of the hot pieces beside the kept baseline: what got slow
 models: ## the replica protocol in larger bounds, STATES=5000000 of each (docs/replication.md); some need gigabytes of memory
 	@cargo run --quiet -p models --example explore -- deep all $(or $(STATES),5000000)
 
-fresh: ## both commands on a bare Debian 12, made for it and removed again; root only (ONLY=run, lint or test: one of them)
+fresh: ## both commands and the package on a bare Debian 12, made for it and removed again; root only (ONLY=run, lint, test or deb: one of them)
 	@scripts/fresh $(ONLY)
 
 install: ## build the release and install it: make install [PREFIX=/usr/local] [DESTDIR=a-root] (scripts/install)

@@ -262,6 +262,7 @@ do_host_settings() { cp -r "$ROOT/packaging/host" "$VM_CTL/host"; } # the settin
 do_keep() { cp "$VM_CTL/$1" "$VM_OUT/"; } # a file of the shared folder goes to the logs
 do_portal_add() { listener "$PORTAL" io 0 >>"$DIR/basalt.toml"; } # one more, from the daemon's next start
 do_portal() { echo "$PORTAL"; }
+do_drive_warns() { echo "qom-set /machine/peripheral/nvme$1 smart_critical_warning $2" >"$VM_CTL/mon.in"; } # DRIVE BITS: what a drive of QEMU's says in its health log from now on
 do_link() { echo "set_link net$1 $2" >"$VM_CTL/mon.in"; } # NIC on|off: off, packets vanish without a word
 do_basalt() { basalt "$@"; }
 do_basalt_on() { basalt_on "$@"; } # NODE ARGUMENT...

@@ -17,6 +17,7 @@ declare -A LAYERS=(
   [blktests]="coreutils gzip gawk sed grep findutils diffutils bsdextrautils procps udev libc-bin"
   [iscsi]="open-iscsi sg3-utils"
   [database]="sqlite3"
+  [disks]="qemu-utils coreutils diffutils"
   [systemd]="systemd udev nvme-cli" # the guest's process 1 is systemd then, and the case a service
 )
 # Where the loader finds libraries of the sysroot.
@@ -39,7 +40,7 @@ MODULES=(
   gcm ctr seqiv aes_generic aesni-intel ghash-generic ghash-clmulni-intel hmac
   crc32c_generic crc32c-intel crc32c-cryptoapi libcrc32c sha256_generic sha512_generic
   btrfs blake2b_generic xxhash_generic raid1 dm-thin-pool dm-snapshot dm-crypt xts cbc af_alg algif_skcipher algif_hash
-  dm-multipath dm-round-robin dm-queue-length dm-service-time
+  dm-mirror dm-multipath dm-round-robin dm-queue-length dm-service-time
   iscsi_tcp sd_mod sg scsi_dh_alua
 )
 
@@ -121,9 +122,23 @@ copy_tls_programs() { # copy_tls_programs ROOT: TLS_PROGRAMS with all their libr
       [[ $arrow = '=>' && $lib = /* ]] || continue
       [[ -e $to/$(basename "$lib") ]] || cp -L "$lib" "$to/"
     done <<<"$libs"
-    printf '#!/bin/bash\nexec /opt/tls/ld.so --library-path /opt/tls /opt/tls/%s.bin "$@"\n' "$name" >"$root/usr/local/bin/$name"
-    chmod 755 "$root/usr/local/bin/$name" "$to/$name.bin" "$to/ld.so"
+    run_with_own_loader "$root" /opt/tls "$name"
   done
+}
+
+run_with_own_loader() { # run_with_own_loader ROOT DIR NAME: DIR/NAME.bin is a program of the guest, with the loader and the libraries in DIR
+  printf '#!/bin/bash\nexec %s/ld.so --library-path %s %s/%s.bin "$@"\n' "$2" "$2" "$2" "$3" >"$1/usr/local/bin/$3"
+  chmod 755 "$1/usr/local/bin/$3" "$1$2/$3.bin" "$1$2/ld.so"
+}
+
+own_program() { # own_program ROOT FILE NAME: a program of this machine, with this machine's loader and libraries, which may be others than the guest's
+  local name=$3 to=/opt/$3 lib
+  mkdir -p "$1$to" "$1/usr/local/bin"
+  strip -o "$1$to/$name.bin" "$2" || die "$2 is no program"
+  while read -r lib; do
+    case $lib in */ld-linux*) cp -L "$lib" "$1$to/ld.so" ;; *) cp -L "$lib" "$1$to/" ;; esac
+  done < <(ldd "$2" | grep -oE '/[^ ]+ \(0x' | cut -d' ' -f1)
+  run_with_own_loader "$1" "$to" "$name"
 }
 
 fetch_kernel() { # KERNEL -> KDIR (boot/, lib/modules/), KVER, KIMG

@@ -731,6 +731,9 @@ pub enum VolumeCommand {
         /// Whether hosts may only read
         #[arg(long, value_name = "on|off")]
         read_only: Option<Switch>,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Make copies that are away anew on other nodes now, without the wait of the policy
     #[command(after_help = "Examples:\n  basalt volume repair db")]

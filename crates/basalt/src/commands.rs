@@ -5,12 +5,12 @@ use crate::{
     client::{Client, Failure, part},
     complete, form,
     output::{Output, Page},
+    questions::{self, confirm, confirm_if},
     secrets, serve, show,
     table::size,
 };
 use control::api::types::*;
 use serde::Serialize;
-use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 pub type Done = Result<(), Failure>;
@@ -199,8 +199,12 @@ impl Session {
                 let renamed: Volume = self.client.patch(&at(&volume), &change)?;
                 self.print(&renamed, |v| Page::new().name(&v.name).line(format!("volume {volume} is now called {}", v.name)));
             }
-            VolumeCommand::Set { volume, policy, owner, group, resync, read_only } => {
+            VolumeCommand::Set { volume, policy, owner, group, resync, read_only, yes } => {
                 let read_only = read_only.map(|s| s == Switch::On);
+                confirm_if(yes || read_only != Some(true), || {
+                    let now: Volume = self.client.get(&at(&volume))?;
+                    Ok(questions::of_read_only(&now))
+                })?;
                 let (groups, resync) = ((!group.is_empty()).then_some(group), resync.map(Into::into));
                 let change = VolumeChange { name: None, policy, read_only, preferred_owner: owner, resync, groups };
                 let changed: Volume = self.client.patch(&at(&volume), &change)?;
@@ -277,10 +281,11 @@ impl Session {
                 let iscsi = if no_iscsi { Some(false) } else { iscsi.then_some(true) };
                 let no_namespace_grant = no_manage_namespaces;
                 let change = SubsystemChange { allow_any_host: None, security, namespace_grant, no_namespace_grant, iscsi, iqn };
-                if change.security.is_some() || change.iscsi == Some(false) || change.iqn.is_some() {
+                let harmless = change.security.is_none() && change.iscsi != Some(false) && change.iqn.is_none();
+                confirm_if(yes || harmless, || {
                     let now: Subsystem = self.client.get(&at(&subsystem))?;
-                    cuts_off(&now, &change).map_or(Ok(()), |question| confirm(yes, &question))?;
-                }
+                    Ok(questions::of_subsystem(&now, &change))
+                })?;
                 self.client.patch(&at(&subsystem), &change)?
             }
             SubsystemCommand::Attach { subsystem, volume, nsid, host } => {
@@ -309,54 +314,35 @@ impl Session {
                 let host: Host = self.client.post("/hosts", &NewHost { nqn, name })?;
                 self.print(&host, show::host);
             }
-            HostCommand::Set { host, chap, yes, .. } if chap.is_given() => {
-                let at = format!("/hosts/{}/chap", part(&host));
-                if chap.no_chap {
-                    confirm(yes, &format!("Take the CHAP secrets of host {host} away? {WITHOUT_PROOF}"))?;
-                    let host: Host = self.client.delete(&at)?;
-                    self.print(&host, show::host);
-                    return Ok(());
-                }
-                let question = format!("Take the targets' CHAP secret for host {host} away? {WITHOUT_OUR_PROOF}");
-                confirm(yes || !chap.no_chap_target, &question)?;
-                let (change, made) = secrets::chap_change(&chap)?;
-                let host: Host = self.client.put(&at, Some(&change))?;
-                match made {
-                    Some(secret) => println!("{}", secret.as_str()),
-                    None => self.print(&host, show::host),
-                }
-            }
-            HostCommand::Set { host, dhchap, tls, yes, .. } if tls.is_given() => {
-                let at = format!("/hosts/{}/tls-psk", part(&host));
-                if tls.no_tls_psk {
-                    confirm(yes, &format!("Take all TLS keys of host {host} away? It gets no connection over TLS then."))?;
-                    let host: Host = self.client.delete(&at)?;
-                    self.print(&host, show::host);
-                    return Ok(());
-                }
-                let (change, made) = secrets::tls_change(&tls, &dhchap.hash)?;
-                let host: Host = self.client.put(&at, Some(&change))?;
-                match made {
-                    Some(secret) => println!("{}", secret.as_str()),
-                    None => self.print(&host, show::host),
-                }
-            }
-            HostCommand::Set { host, dhchap, yes, .. } => {
-                let at = format!("/hosts/{}/dhchap", part(&host));
-                if dhchap.no_dhchap {
-                    confirm(yes, &format!("Take all DH-HMAC-CHAP secrets of host {host} away? {WITHOUT_PROOF}"))?;
-                    let host: Host = self.client.delete(&at)?;
-                    self.print(&host, show::host);
-                    return Ok(());
-                }
-                let question = format!("Take the controller's secret for host {host} away? {WITHOUT_OUR_PROOF}");
-                confirm(yes || !dhchap.no_dhchap_controller, &question)?;
-                let (change, made) = secrets::change(&dhchap)?;
-                let host: Host = self.client.put(&at, Some(&change))?;
+            HostCommand::Set { host, dhchap, tls, chap, yes } => {
+                confirm_if(yes, || {
+                    let now: Host = self.client.get(&format!("/hosts/{}", part(&host)))?;
+                    // Keys say for which subsystem they are by its NQN.
+                    let other = tls.tls_subsystem.as_ref().filter(|_| !now.tls_psks.is_empty());
+                    let key_for = other.map(|s| self.client.get::<Subsystem>(&format!("/subsystems/{}", part(s)))).transpose()?;
+                    Ok(questions::of_host(&host, &now, &dhchap, &tls, key_for.as_ref().map(|s| s.nqn.as_str()), &chap))
+                })?;
+                let at = |what: &str| format!("/hosts/{}/{what}", part(&host));
+                let (changed, made): (Host, _) = if chap.no_chap {
+                    (self.client.delete(&at("chap"))?, None)
+                } else if chap.is_given() {
+                    let (change, made) = secrets::chap_change(&chap)?;
+                    (self.client.put(&at("chap"), Some(&change))?, made)
+                } else if tls.no_tls_psk {
+                    (self.client.delete(&at("tls-psk"))?, None)
+                } else if tls.is_given() {
+                    let (change, made) = secrets::tls_change(&tls, &dhchap.hash)?;
+                    (self.client.put(&at("tls-psk"), Some(&change))?, made)
+                } else if dhchap.no_dhchap {
+                    (self.client.delete(&at("dhchap"))?, None)
+                } else {
+                    let (change, made) = secrets::change(&dhchap)?;
+                    (self.client.put(&at("dhchap"), Some(&change))?, made)
+                };
                 match made {
                     // The secret and nothing else, so that it can go into a file.
                     Some(secret) => println!("{}", secret.as_str()),
-                    None => self.print(&host, show::host),
+                    None => self.print(&changed, show::host),
                 }
             }
             HostCommand::Check { .. } => unreachable!("done without the daemon"),
@@ -387,43 +373,6 @@ impl From<PolicyArgs> for PolicyChange {
             repair_after_s: args.repair_after,
         }
     }
-}
-
-/// What becomes of a host without its secrets, and of one that wants proof from this end.
-const WITHOUT_PROOF: &str = "Subsystems that want proof refuse it then; others believe its name.";
-const WITHOUT_OUR_PROOF: &str = "A host that wants proof from this end refuses to connect then.";
-
-/// What to ask before a change of a subsystem, if it disconnects hosts.
-fn cuts_off(now: &Subsystem, change: &SubsystemChange) -> Option<String> {
-    let name = &now.name;
-    let (security, iqn) = (change.security.map(base::Security::from), change.iqn.as_ref());
-    let less = match security.filter(|security| *security > now.security.into()) {
-        None => None,
-        Some(base::Security::Encrypted) => Some(format!("Disconnect the hosts of subsystem {name} that are not encrypted?")),
-        Some(_) => Some(format!("Disconnect the hosts of subsystem {name} that have not proved who they are?")),
-    };
-    let served = now.iqn.as_ref();
-    let iscsi = match served {
-        Some(_) if change.iscsi == Some(false) => Some(format!("Disconnect the hosts of subsystem {name} that use it over iSCSI?")),
-        Some(old) if iqn.is_some_and(|new| new != old) => {
-            Some(format!("Disconnect the hosts of subsystem {name} that use it over iSCSI, and take the name {old} away?"))
-        }
-        _ => None,
-    };
-    let all: Vec<String> = less.into_iter().chain(iscsi).collect();
-    (!all.is_empty()).then(|| all.join(" "))
-}
-
-/// Asks a person; scripts are taken at their word.
-pub fn confirm(yes: bool, question: &str) -> Done {
-    if yes || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return Ok(());
-    }
-    eprint!("{question} [y/N] ");
-    let _ = std::io::stderr().flush();
-    let mut answer = String::new();
-    let _ = std::io::stdin().read_line(&mut answer);
-    if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { Err(Failure::Local("nothing was done".into())) }
 }
 
 #[cfg(test)]

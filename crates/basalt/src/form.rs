@@ -5,7 +5,8 @@ use crate::table::size;
 use crate::{
     cli::{ClusterCommand, EtcdArgs, JoinArgs, NodeCommand},
     client::{Client, Failure, part},
-    commands::{Done, Session, confirm},
+    commands::{Done, Session},
+    questions::confirm,
     show,
 };
 use control::{

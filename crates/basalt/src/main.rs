@@ -19,6 +19,7 @@ mod notify;
 mod output;
 #[cfg(test)]
 mod pages_tests;
+mod questions;
 mod resources;
 mod secrets;
 mod serve;

@@ -53,6 +53,7 @@ fn furnished() -> Daemon {
     daemon.ok("host set h --dhchap-generate");
     daemon.ok("host set h --dhchap-controller-generate");
     daemon.ok("host set h --tls-psk-generate");
+    daemon.ok("host set h --tls-psk-generate --tls-subsystem s");
     daemon.ok("host set i --chap-generate");
     daemon.ok("host set i --chap-target-generate");
     daemon
@@ -74,6 +75,7 @@ fn what_destroys_or_cuts_off_asks_on_a_terminal_and_no_changes_nothing() {
         ("policy delete p", "Delete policy p?"),
         ("volume delete d", "Delete volume d and all its data?"),
         ("volume delete d --force", "Delete volume d and all its data?"),
+        ("volume set v --read-only on", "Refuse all writes to volume v"),
         ("volume shrink d --size 32MiB --force", "Cut off and lose"),
         ("volume clear-reservation v", "Remove all registrants"),
         ("subsystem deny s h", "disconnect it?"),
@@ -89,6 +91,14 @@ fn what_destroys_or_cuts_off_asks_on_a_terminal_and_no_changes_nothing() {
         ("host set h --no-tls-psk", "Take all TLS keys of host h away?"),
         ("host set i --no-chap", "Take the CHAP secrets of host i away?"),
         ("host set i --no-chap-target", "Take the targets' CHAP secret for host i away?"),
+        ("host set h --dhchap-generate", "Replace the DH-HMAC-CHAP secret of host h?"),
+        ("host set h --dhchap-controller-generate", "Replace the controller's secret for host h?"),
+        ("host set h --tls-psk-generate", "Replace the TLS key of host h?"),
+        ("host set h --tls-psk-generate --tls-subsystem s", "Replace the TLS key of host h?"),
+        ("host set i --chap-generate", "Replace the CHAP secret of host i?"),
+        ("host set i --chap-user esx1", "Replace the CHAP user name of host i?"),
+        ("host set i --chap-target-generate", "Replace the targets' CHAP secret for host i?"),
+        ("host set i --chap-target-user other", "Replace the targets' CHAP user name for host i?"),
         ("host remove h", "Take the name from host h"),
         ("cluster join x --address 127.0.0.1:1 --destroy", "Destroy the disk groups and volumes"),
         ("node remove x", "Remove node x"),
@@ -106,9 +116,22 @@ fn what_destroys_or_cuts_off_asks_on_a_terminal_and_no_changes_nothing() {
     assert_eq!(everything(&daemon), before);
     assert_eq!(fs::read(&held).expect("it is there")[..content.len()], content, "nothing was written to the device");
     // What cuts nobody off, and what is answered before, is not asked about.
-    for line in
-        ["subsystem set s --security plain", "volume show v --json", "subsystem set s --iscsi", "volume delete d --yes", create.as_str()]
-    {
+    for line in [
+        "subsystem set s --security plain",
+        "volume show v --json",
+        "subsystem set s --iscsi",
+        "volume set d --read-only on",
+        "volume set v --read-only off",
+        "volume set v --read-only on --yes",
+        "volume set v --read-only on",
+        "volume delete d --yes",
+        "host set h --dhchap-hash sha512",
+        "host set h --tls-psk-generate --tls-subsystem default",
+        "host set h --dhchap-generate --yes",
+        "host set i --no-chap-target --yes",
+        "host set i --chap-target-generate",
+        create.as_str(),
+    ] {
         let line = if line == create { format!("{line} --yes") } else { line.to_owned() };
         let (code, said) = typed(&daemon, &line, "no");
         assert!(code == Some(0) && !said.contains("[y/N]"), "{line}: {code:?} {said}");

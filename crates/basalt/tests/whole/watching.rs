@@ -159,8 +159,47 @@ fn prometheus_scrapes_the_daemon_with_its_token_and_raises_alerts_by_our_rules()
         });
         assert_eq!(found, value, "{query}");
     }
+    // Each query of the dashboard, as Grafana sends it when all nodes and volumes are chosen: Prometheus finds no fault, and what the daemon
+    // counts without hosts is there.
+    for query in dashboard_queries() {
+        let found = until_or("there is an answer", log, || {
+            let result = prometheus.data(&format!("/api/v1/query?query={}", encoded(&query)))?;
+            assert_eq!(result["resultType"], "vector", "{query}");
+            (!needs_nothing_but_a_daemon(&query) || result["result"].as_array().is_some_and(|all| !all.is_empty())).then_some(result)
+        });
+        assert!(found["result"].is_array(), "{query}: {found}");
+    }
     drop(prometheus);
     daemon.stop();
+}
+
+/// Whether a query has an answer as soon as a daemon with a disk group runs: rates need two samples, and volumes a host.
+fn needs_nothing_but_a_daemon(query: &str) -> bool {
+    !query.contains("rate(") && !query.contains("basalt_volume_")
+}
+
+/// The text in a URL.
+fn encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+/// The queries of all panels of the dashboard, with what Grafana puts in the place of its variables.
+fn dashboard_queries() -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/grafana/basalt.json");
+    let dashboard: Value = serde_json::from_str(&fs::read_to_string(path).expect("the dashboard")).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
+    let mut queries = Vec::new();
+    for target in targets {
+        let mut query = target["expr"].as_str().expect("a query").to_owned();
+        for (variable, value) in [("$__rate_interval", "5s"), ("$instance", ".*"), ("$volume", ".*")] {
+            query = query.replace(variable, value);
+        }
+        assert!(!query.contains('$'), "a variable that is not known here: {query}");
+        queries.push(query);
+    }
+    assert!(queries.len() > 10, "the dashboard was read: {queries:?}");
+    queries
 }
 
 #[test]

@@ -180,7 +180,10 @@ impl Analysis {
             format!("{} IOPS{p99}", number(c.all.iops))
         };
         let share = |i: usize| self.cases[curve.points[i]].label("load").map_or(String::new(), |l| format!(" ({l})"));
-        let last = curve.points.len().checked_sub(1)?;
+        let Some(last) = curve.points.len().checked_sub(1) else {
+            // Of its windows the largest is not the maximum, so none is named here.
+            return curve.maximum.map(|_| format!("{}: no share of the maximum was measured.", curve.group));
+        };
         Some(match &curve.knee {
             None => format!("{}: held at every rate up to {}{}, without a knee.", curve.group, at(last), share(last)),
             Some((0, why)) => format!("{}: not held even at the lowest rate: {why}.", curve.group),
