@@ -105,15 +105,22 @@ fn data(html: &str) -> Vec<serde_json::Value> {
             let (v, lo, hi) = (v.as_f64().unwrap(), a["lo"].as_f64().unwrap(), a["hi"].as_f64().unwrap());
             assert!(v >= lo - lo.abs() * 1e-9 && v <= hi + hi.abs() * 1e-9, "{v} is not on the axis {a}");
         };
-        for p in c["panels"].as_array().unwrap() {
+        for p in c["panels"].as_array().into_iter().flatten() {
             let series = p["series"].as_array().unwrap();
-            assert!(series.len() <= usize::from(chart::svg::SERIES_MAX), "{c}");
+            assert!(series.len() <= usize::from(chart::SERIES_MAX), "{c}");
             for s in series {
                 assert!(!s["name"].as_str().unwrap().is_empty() && !s["points"].as_array().unwrap().is_empty(), "{s}");
                 s["points"].as_array().unwrap().iter().for_each(|q| {
                     within(&c["x"], &q[0]);
                     within(&p["y"], &q[1]);
                 });
+            }
+        }
+        for s in c["names"].as_array().into_iter().flat_map(|_| c["series"].as_array().unwrap()) {
+            assert_eq!(s["values"].as_array().unwrap().len(), c["names"].as_array().unwrap().len(), "{c}");
+            for v in s["values"].as_array().unwrap().iter().filter(|v| !v.is_null()) {
+                within(&c["x"], &v["at"]);
+                v["interval"].as_array().into_iter().flatten().for_each(|end| within(&c["x"], end));
             }
         }
     }
