@@ -92,7 +92,8 @@ impl Control {
     /// The open groups, each with its name.
     fn named_groups<'a>(&self, stats: &'a Stats) -> Result<impl Iterator<Item = (String, &'a GroupFigures)>, Problem> {
         let groups = self.directory.all::<GroupRecord>()?;
-        let name = move |id| groups.iter().find(|g| g.value.id == id).map_or_else(|| id.to_string(), |g| g.value.name.clone());
+        let name =
+            move |id: base::GroupId| groups.iter().find(|g| g.value.id == id).map_or_else(|| id.to_string(), |g| g.value.name.clone());
         Ok(stats.groups.iter().map(move |group| (name(group.group), group)))
     }
 

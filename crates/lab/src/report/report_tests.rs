@@ -210,6 +210,21 @@ fn every_kind_of_run_becomes_a_sound_page() {
 }
 
 #[test]
+fn no_column_says_what_another_says_already() {
+    let columns = |run| -> Vec<String> { table::cases(&report_of(run).1.analysis).columns.into_iter().map(|c| c.name).collect() };
+    let tiers = columns(example::tiers());
+    assert_eq!(tiers.iter().filter(|c| c.contains("requested")).count(), 1, "{tiers:?}");
+    let (record, mut cases) = example::study();
+    for m in &mut cases {
+        m.labels.push(("load".into(), m.workload.name.clone()));
+    }
+    let name = crate::report::figures::Case::new(0, &cases[0]).name;
+    assert_eq!(name, "4 KiB random read, namespaces none");
+    let study = columns((record, cases));
+    assert!(study.iter().any(|c| c == "workload") && !study.iter().any(|c| c == "load"), "{study:?}");
+}
+
+#[test]
 fn the_verdict_of_a_search_has_one_unit_for_all_latencies() {
     let (_dir, r) = report_of(example::search());
     let (unit, text) = (r.analysis.unit, r.analysis.verdict.join("\n"));
