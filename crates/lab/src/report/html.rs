@@ -17,6 +17,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// Cases with charts of their own; more than that are in tables and files only.
 pub const DETAILS_MAX: usize = 40;
+/// Up to so many rows, the table of all cases stands before the charts.
+const TABLE_FIRST_MAX: usize = 14;
 /// Up to so many, the cases are shown unfolded.
 const UNFOLDED_MAX: usize = 4;
 
@@ -123,17 +125,19 @@ fn verdict(r: &Report) -> Markup {
 
 fn results(r: &Report) -> Markup {
     let pictures = charts::overview(&r.run, &r.analysis);
+    // A long table hides them; of a comparison, single rounds matter least.
+    let before = !r.analysis.comparisons.is_empty() || r.analysis.cases.len() > TABLE_FIRST_MAX;
     html! {
         section id="results" {
             h2 { "Results" }
             @if r.analysis.cases.is_empty() { p { "No case has been measured." } }
             @else {
-                // Of a comparison, single rounds matter least.
-                @if !r.analysis.comparisons.is_empty() { (compared(r)) @for p in &pictures { (picture(p)) } }
+                @if !r.analysis.comparisons.is_empty() { (compared(r)) }
+                @if before { @for p in &pictures { (picture(p)) } }
                 (table_of(&table::cases(&r.analysis)))
                 p.note { "Percentiles are those of all operations of a case, from one merged histogram; – : fewer than ten operations beyond it. "
                     "One operation in a hundred took longer than p99, one in ten thousand longer than p99.99." }
-                @if r.analysis.comparisons.is_empty() { @for p in &pictures { (picture(p)) } }
+                @if !before { @for p in &pictures { (picture(p)) } }
             }
         }
     }

@@ -210,6 +210,17 @@ fn every_kind_of_run_becomes_a_sound_page() {
 }
 
 #[test]
+fn charts_stand_before_a_long_table_and_behind_a_short_one() {
+    let charts_first = |run| {
+        let html = report_of(run).1.html();
+        let results = html.split("id=\"results\"").nth(1).unwrap().to_owned();
+        results.find("<figure").unwrap() < results.find("data-case").unwrap()
+    };
+    assert!(charts_first(example::tiers()) && charts_first(example::compare()));
+    assert!(!charts_first(example::run()) && !charts_first(example::curve()));
+}
+
+#[test]
 fn no_column_says_what_another_says_already() {
     let columns = |run| -> Vec<String> { table::cases(&report_of(run).1.analysis).columns.into_iter().map(|c| c.name).collect() };
     let tiers = columns(example::tiers());
