@@ -18,9 +18,6 @@ const READ_WAIT: Duration = Duration::from_secs(30);
 const CHANGE_WAIT: Duration = Duration::from_secs(600);
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
 
-/// The figures for Prometheus: the one page that is not below /api/v1.
-pub const METRICS: &str = "/metrics";
-
 /// Why a command was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -127,11 +124,6 @@ impl Client {
         self.call(Method::DELETE, path, None::<&()>)
     }
 
-    /// An answer that is text.
-    pub fn text(&self, path: &str) -> Result<String, Failure> {
-        Ok(String::from_utf8_lossy(&self.exchange(Method::GET, path, None::<&()>)?).into_owned())
-    }
-
     /// The process behind the socket, when it is on this machine.
     pub fn peer(&self) -> Option<u32> {
         let stream = std::os::unix::net::UnixStream::connect(&self.api).ok()?;
@@ -166,10 +158,7 @@ impl Client {
     }
 
     async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<(u16, Bytes), Failure> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(if path == METRICS { path.to_owned() } else { format!("/api/v1{path}") })
-            .header(header::HOST, "basalt");
+        let mut request = Request::builder().method(method).uri(format!("/api/v1{path}")).header(header::HOST, "basalt");
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }

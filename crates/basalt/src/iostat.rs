@@ -377,7 +377,16 @@ mod tests {
             throttled: reads / 10,
             operations: vec![read],
         };
-        Statistics { node: "n".into(), unix_ms, started_unix_s: 10, volumes: vec![volume], hosts: vec![], devices: vec![], machine: None }
+        Statistics {
+            node: "n".into(),
+            unix_ms,
+            started_unix_s: 10,
+            volumes: vec![volume],
+            hosts: vec![],
+            devices: vec![],
+            groups: vec![],
+            machine: None,
+        }
     }
 
     #[test]

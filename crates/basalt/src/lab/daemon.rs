@@ -3,30 +3,33 @@
 //! Invariant: a daemon that does not answer costs figures, never a run.
 //! Never: changes anything.
 
-use crate::client::{Client, Failure, METRICS};
-use control::api::types::{Group, MachineStatistics, Security, Statistics, Status, Subsystem};
+use crate::client::{Client, Failure};
+use control::api::types::{MachineStatistics, Security, Statistics, Status, Subsystem};
 use lab::engine::nvme_address::SCHEME;
 use lab::engine::open;
 use lab::measure::TargetSecond;
 use lab::measure::cpu::Process;
 use lab::measure::noise::TargetMachine;
 use machine::{Frequency, Snapshot};
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Longest time that a question in mid-run may take.
 const WAIT: Duration = Duration::from_secs(2);
-/// Counters that are summed over all devices.
-const READ_BYTES: &str = "basalt_device_read_bytes_total";
-const WRITTEN_BYTES: &str = "basalt_device_write_bytes_total";
-const DESTAGED_BYTES: &str = "basalt_store_destaged_bytes_total";
+
+/// What is counted of all groups and devices together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Moved {
+    destaged_bytes: u64,
+    read_bytes: u64,
+    written_bytes: u64,
+}
 
 /// A daemon on this machine or another.
 pub struct Target {
     client: Client,
     pid: Option<u32>,
     process: Option<Process>,
-    before: Option<(Instant, BTreeMap<&'static str, f64>, Option<f64>)>,
+    before: Option<(Instant, Moved, Option<f64>)>,
     silent: bool,
 }
 
@@ -59,8 +62,12 @@ impl Target {
 
     /// The machine that it runs on.
     pub fn machine(&self) -> Option<TargetMachine> {
-        let asked = (!self.silent).then(|| self.client.get::<Statistics>("/statistics?of=machine"))?;
+        let asked = (!self.silent).then(|| self.statistics("machine"))?;
         asked.ok()?.machine.map(machine_of)
+    }
+
+    fn statistics(&self, of: &str) -> Result<Statistics, Failure> {
+        self.client.get(&format!("/statistics?of={of}"))
     }
 
     /// What it says of the time since it was asked last.
@@ -68,26 +75,34 @@ impl Target {
         if self.silent {
             return None;
         }
-        let asked: Result<(Vec<Group>, String), Failure> = self.client.get("/groups").and_then(|g| Ok((g, self.client.text(METRICS)?)));
-        let Ok((groups, metrics)) = asked else {
+        let asked = self.statistics("groups").and_then(|groups| Ok((groups, self.statistics("devices")?)));
+        let Ok((groups, devices)) = asked else {
             // Not again: each question would take its time from the run.
             self.silent = true;
             return None;
         };
-        let fill = groups.iter().map(|g| g.buffer_used_bytes as f64 / g.buffer_bytes.max(1) as f64).fold(0.0, f64::max);
-        let sums = [READ_BYTES, WRITTEN_BYTES, DESTAGED_BYTES].map(|name| (name, sum(&metrics, name)));
-        let (now, sums, cpu) = (Instant::now(), BTreeMap::from(sums), self.cpu_s());
-        let before = self.before.replace((now, sums.clone(), cpu))?;
+        let (fill, moved) = moved(&groups, &devices);
+        let (now, cpu) = (Instant::now(), self.cpu_s());
+        let before = self.before.replace((now, moved, cpu))?;
         let seconds = (now - before.0).as_secs_f64().max(1e-3);
-        let rate = |name: &str| (sums[name] - before.1[name]).max(0.0) / seconds;
+        let rate = |of: fn(&Moved) -> u64| of(&moved).saturating_sub(of(&before.1)) as f64 / seconds;
         Some(TargetSecond {
             buffer_fill: fill,
-            destaged_bytes: rate(DESTAGED_BYTES),
-            device_read_bytes: rate(READ_BYTES),
-            device_written_bytes: rate(WRITTEN_BYTES),
+            destaged_bytes: rate(|m| m.destaged_bytes),
+            device_read_bytes: rate(|m| m.read_bytes),
+            device_written_bytes: rate(|m| m.written_bytes),
             cores: cpu.zip(before.2).map_or(0.0, |(b, a)| (b - a) / seconds),
         })
     }
+}
+
+/// How full the fullest write buffer is, 0 to 1, and what all groups and devices have moved.
+fn moved(groups: &Statistics, devices: &Statistics) -> (f64, Moved) {
+    let fill = groups.groups.iter().map(|g| g.buffer_used_bytes as f64 / g.buffer_bytes.max(1) as f64).fold(0.0, f64::max);
+    let operations = || devices.devices.iter().flat_map(|d| &d.operations);
+    let bytes = |kind: &str| operations().filter(|o| o.operation == kind).map(|o| o.bytes).sum();
+    let destaged_bytes = groups.groups.iter().map(|g| g.destaged_bytes).sum();
+    (fill, Moved { destaged_bytes, read_bytes: bytes("read"), written_bytes: bytes("write") })
 }
 
 fn machine_of(m: MachineStatistics) -> TargetMachine {
@@ -119,12 +134,6 @@ fn machine_of(m: MachineStatistics) -> TargetMachine {
         },
         daemon: m.daemon,
     }
-}
-
-/// The sum of all samples of a family in the text that Prometheus reads.
-fn sum(metrics: &str, name: &str) -> f64 {
-    let samples = metrics.lines().filter_map(|l| l.strip_prefix(name)).filter(|rest| rest.starts_with(['{', ' ']));
-    samples.filter_map(|rest| rest.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
 }
 
 /// The daemon, and the addresses of all namespaces that any host may use.
@@ -176,10 +185,29 @@ mod tests {
         assert_eq!(super::machine_of(MachineStatistics { mhz_mean: None, ..all }).now.frequency, None);
     }
 
+    /// All groups and devices together, reads apart from writes; the buffer is as full as the fullest.
     #[test]
-    fn samples_of_a_family_are_summed_and_no_other() {
-        let text = "# TYPE a_total counter\na_total{x=\"1\"} 5\na_total{x=\"2\"} 7.5\na_total_more 9\nb 1\n";
-        assert_eq!(super::sum(text, "a_total"), 12.5);
-        assert_eq!(super::sum(text, "c"), 0.0);
+    fn what_groups_and_devices_moved_is_summed() {
+        use control::api::types::Statistics;
+        let statistics = |part: &str| -> Statistics {
+            let text = format!(r#"{{"node": "n1", "unix_ms": 1, "started_unix_s": 1, "volumes": [], "hosts": [], {part}}}"#);
+            serde_json::from_str(&text).expect("an answer of the API")
+        };
+        let group = |used: u64, destaged: u64| {
+            format!(r#"{{"group": "g", "buffer_bytes": 100, "buffer_used_bytes": {used}, "destaged_bytes": {destaged}}}"#)
+        };
+        let device = |operations: &str| {
+            format!(
+                r#"{{"device": "d", "group": "g", "role": "cache", "errors": 0, "flushes": 0, "discards": 0, "operations": [{operations}]}}"#
+            )
+        };
+        let done = |kind: &str, bytes: u64| {
+            format!(r#"{{"operation": "{kind}", "operations": 1, "bytes": {bytes}, "errors": 0, "latency_sum_ns": 1, "latency": []}}"#)
+        };
+        let groups = statistics(&format!(r#""devices": [], "groups": [{}, {}]"#, group(40, 5), group(10, 7)));
+        let all = [done("read", 3), done("write", 30)].join(", ");
+        let devices = statistics(&format!(r#""devices": [{}, {}]"#, device(&all), device(&done("write", 4))));
+        let sum = super::Moved { destaged_bytes: 12, read_bytes: 3, written_bytes: 34 };
+        assert_eq!(super::moved(&groups, &devices), (0.4, sum));
     }
 }

@@ -292,7 +292,7 @@ const ASKED: &[(&str, &str, &str, u16, &str)] = &[
     ("GET", "/api/v1/openapi.json?pretty", "", 400, "knows no parameter 'pretty'"),
     ("GET", "/openapi.json?x=1", "", 400, "knows no parameter 'x'"),
     ("GET", "/metrics?x=1", "", 400, "knows no parameter 'x'"),
-    ("GET", "/api/v1/statistics?of=disks", "", 400, "write volumes, hosts, devices or machine"),
+    ("GET", "/api/v1/statistics?of=disks", "", 400, "write volumes, hosts, devices, groups or machine"),
     ("GET", "/api/v1/statistics?node=none", "", 404, "there is no node 'none'"),
     ("GET", "/api/v1/audit?limit=0", "", 400, "1 to 10000 entries of the audit log"),
     ("GET", "/api/v1/audit?limit=99999", "", 400, "1 to 10000 entries"),

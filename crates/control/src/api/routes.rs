@@ -94,13 +94,13 @@ async fn status(State(control): Engine) -> Answer<Status> {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct StatisticsQuery {
-    /// Only these: `volumes`, `hosts`, `devices` or `machine`. What the machine did is answered only where it is asked for so.
+    /// Only these: `volumes`, `hosts`, `devices`, `groups` or `machine`. What the machine did is answered only where it is asked for so.
     of: Option<String>,
     /// Of which node. Default: the one that is asked.
     node: Option<String>,
 }
 
-/// What was asked of each volume, by each host, of each device: counters since the daemon started; and what the machine did.
+/// What was asked of each volume, by each host, of each device, and what each disk group moved: counters since the daemon started; and what the machine did.
 #[utoipa::path(
     get,
     path = "/api/v1/statistics",

@@ -18,6 +18,9 @@ pub struct Statistics {
     pub hosts: Vec<HostStatistics>,
     /// Devices of the disk groups here.
     pub devices: Vec<DeviceStatistics>,
+    /// The disk groups that are open here.
+    #[serde(default)]
+    pub groups: Vec<GroupStatistics>,
     /// The machine of the node; only where it is asked for by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineStatistics>,
@@ -119,6 +122,19 @@ pub struct DeviceStatistics {
     pub in_flight: u64,
     /// `read`, `write`. Their errors are in `errors` above.
     pub operations: Vec<OperationStatistics>,
+}
+
+/// What a disk group did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GroupStatistics {
+    /// Its name.
+    pub group: String,
+    /// Room in its write buffer, in bytes.
+    pub buffer_bytes: u64,
+    /// Used of it now.
+    pub buffer_used_bytes: u64,
+    /// Bytes moved from the write buffer to capacity.
+    pub destaged_bytes: u64,
 }
 
 /// Operations of one kind.

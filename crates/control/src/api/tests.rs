@@ -682,9 +682,9 @@ async fn on_tcp_the_token_is_asked_for_and_the_socket_has_its_mode() {
     served.stop().await;
 }
 
-/// Hosts beyond those that are counted apart are one line, and devices say what is under way.
+/// Hosts beyond those that are counted apart are one line, devices say what is under way, and disk groups what went to capacity.
 #[tokio::test]
-async fn statistics_show_the_other_hosts_together_and_what_devices_have_under_way() {
+async fn statistics_show_the_other_hosts_together_what_devices_have_under_way_and_what_groups_moved() {
     let bench = Bench::new();
     let one = crate::plane::HostFigures { nqn: Some(HOST.into()), queues: 2, ..Default::default() };
     let others = crate::plane::HostFigures { nqn: None, queues: 7, requests: 3, ..Default::default() };
@@ -695,6 +695,13 @@ async fn statistics_show_the_other_hosts_together_and_what_devices_have_under_wa
     let of = |n: usize, member: &str| all["hosts"][n][member].clone();
     assert_eq!((of(0, "nqn"), of(0, "queues")), (json!(HOST), json!(2)));
     assert_eq!((of(1, "nqn"), of(1, "name"), of(1, "queues"), of(1, "queue_depth")), (json!("(others)"), Value::Null, json!(7), json!(3)));
+    let groups = &all["groups"];
+    assert_eq!(
+        (&groups[0]["group"], &groups[0]["destaged_bytes"], &groups[0]["buffer_used_bytes"]),
+        (&json!("g1"), &json!(7), &json!(1 << 20))
+    );
+    let only = bench.get("/api/v1/statistics?of=groups").await;
+    assert_eq!((&only["groups"], &only["devices"], &only["hosts"]), (groups, &json!([]), &json!([])));
     let devices = all["devices"].as_array().unwrap();
     assert!(!devices.is_empty() && devices.iter().all(|device| device["in_flight"].is_u64()), "{all}");
 }

@@ -1,4 +1,4 @@
-//! What was asked of each volume, by each host, of each device, and what the machine did: counters for who watches.
+//! What was asked of each volume, by each host, of each device, what each disk group moved, and what the machine did: counters for who watches.
 //!
 //! Invariants: taken at one moment; as many as the data plane counts apart, no more.
 //! Never: remembers: who wants rates asks twice.
@@ -6,21 +6,21 @@
 use super::*;
 use crate::api::types as api;
 use crate::metrics::OTHERS;
-use crate::plane::{OperationFigures, VolumeFigures};
+use crate::plane::{GroupFigures, OperationFigures, VolumeFigures};
 use base::VolumeId;
 
 /// What a limit of what is answered may be.
-const KINDS: [&str; 4] = ["volumes", "hosts", "devices", MACHINE];
+const KINDS: [&str; 5] = ["volumes", "hosts", "devices", "groups", MACHINE];
 /// Only by name: all processes of the machine are looked at for it.
 const MACHINE: &str = "machine";
 
 impl Control {
-    /// The statistics of a node. `of`: only `volumes`, `hosts`, `devices` or `machine`.
+    /// The statistics of a node. `of`: only `volumes`, `hosts`, `devices`, `groups` or `machine`.
     pub(crate) fn statistics_of(&self, node: Option<&str>, of: Option<&str>) -> Result<api::Statistics, Problem> {
         if let Some(of) = of.filter(|of| !KINDS.contains(of)) {
             return Err(Problem::invalid(
                 format!("there are no statistics of '{of}'"),
-                "write volumes, hosts, devices or machine, or leave it out",
+                "write volumes, hosts, devices, groups or machine, or leave it out",
             ));
         }
         let node = node.map(|node| self.node_called(node)).transpose()?.filter(|n| n.name != self.identity.node);
@@ -45,6 +45,7 @@ impl Control {
             volumes: if wanted("volumes") { self.volume_statistics(&stats)? } else { vec![] },
             hosts: if wanted("hosts") { self.host_statistics(&stats)? } else { vec![] },
             devices: if wanted("devices") { self.device_statistics(&stats)? } else { vec![] },
+            groups: if wanted("groups") { self.group_statistics(&stats)? } else { vec![] },
             machine: if of == Some(MACHINE) { machine_statistics() } else { None },
         })
     }
@@ -88,11 +89,27 @@ impl Control {
         Ok(stats.hosts.iter().map(show).collect())
     }
 
-    fn device_statistics(&self, stats: &Stats) -> Result<Vec<api::DeviceStatistics>, Problem> {
+    /// The open groups, each with its name.
+    fn named_groups<'a>(&self, stats: &'a Stats) -> Result<impl Iterator<Item = (String, &'a GroupFigures)>, Problem> {
         let groups = self.directory.all::<GroupRecord>()?;
+        let name =
+            move |id: base::GroupId| groups.iter().find(|g| g.value.id == id).map_or_else(|| id.to_string(), |g| g.value.name.clone());
+        Ok(stats.groups.iter().map(move |group| (name(group.group), group)))
+    }
+
+    fn group_statistics(&self, stats: &Stats) -> Result<Vec<api::GroupStatistics>, Problem> {
+        let show = |(name, group): (String, &GroupFigures)| api::GroupStatistics {
+            group: name,
+            buffer_bytes: group.buffer_bytes,
+            buffer_used_bytes: group.buffer_used_bytes,
+            destaged_bytes: group.figures.get("destaged_bytes").unwrap_or(0),
+        };
+        Ok(self.named_groups(stats)?.map(show).collect())
+    }
+
+    fn device_statistics(&self, stats: &Stats) -> Result<Vec<api::DeviceStatistics>, Problem> {
         let mut all = Vec::new();
-        for group in &stats.groups {
-            let name = groups.iter().find(|g| g.value.id == group.group).map_or_else(|| group.group.to_string(), |g| g.value.name.clone());
+        for (name, group) in self.named_groups(stats)? {
             for (n, device) in group.devices.iter().enumerate() {
                 let of = |name: &str| device.figures.get(name).unwrap_or(0);
                 let operation = |(kind, latencies): &(&'static str, crate::plane::Latencies)| {

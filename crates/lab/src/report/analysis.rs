@@ -106,8 +106,9 @@ impl Analysis {
         };
         a.published = a.published(run);
         a.warnings = caveats(run, &a.cases);
-        // A run's own verdict begins with them, too.
-        a.verdict.retain(|v| !a.warnings.contains(v));
+        // A run's own verdict begins with them, too; another version may have called the cases in brackets otherwise.
+        let same = |w: &str, v: &str| w == v || w.split_once(" (").is_some_and(|(what, _)| v.split_once(" (").is_some_and(|v| v.0 == what));
+        a.verdict.retain(|v| !a.warnings.iter().any(|w| same(w, v)));
         if a.verdict.is_empty() {
             a.verdict = a.sentences(run);
         }

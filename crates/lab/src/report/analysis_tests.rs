@@ -54,6 +54,20 @@ fn a_verdict_that_was_written_stays_and_warnings_come_beside_it() {
 }
 
 #[test]
+fn a_caveat_in_a_verdict_of_another_version_is_not_said_twice() {
+    let (mut record, mut cases) = example::run();
+    cases.truncate(1);
+    cases[0].measured_s = 1.0;
+    cases[0].reads = example::figures(&mut example::Dice(1), 500, 4096, 100.0);
+    cases[0].writes = Default::default();
+    record.cases = 1;
+    record.verdict = vec!["Few operations (as it was called once: 500): whatever was said of it.".into(), "As fast as light.".into()];
+    let a = analysis((record, cases));
+    assert!(a.warnings.iter().any(|w| w.starts_with("Few operations (")), "{:?}", a.warnings);
+    assert_eq!(a.verdict, ["As fast as light."]);
+}
+
+#[test]
 fn a_sweep_tells_how_it_scales_and_which_case_is_best() {
     let a = analysis(example::sweep());
     let keys: Vec<(&str, bool)> = a.parameters.iter().map(|p| (p.key.as_str(), p.numeric)).collect();

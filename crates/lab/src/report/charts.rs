@@ -8,8 +8,8 @@ use crate::measure::{BEYOND, Latency, Second};
 use crate::report::analysis::{Analysis, Beside, LOAD_LABELS, REQUESTED};
 use crate::report::caveats::P99_OPERATIONS;
 use crate::report::chart::axis::{Measure, Scale};
-use crate::report::chart::svg::SERIES_MAX;
-use crate::report::chart::{Bar, Bars, Chart, POINTS_MAX, Panel, Series, Shape, Value};
+use crate::report::chart::{BarSeries, Bars, Chart, POINTS_MAX, Panel, Picture, SERIES_MAX, Series, Shape, Value};
+use crate::report::compare::Comparison;
 use crate::report::load::Loaded;
 use crate::report::text::{self, LatencyUnit, number};
 use crate::results::{Measured, RunKind};
@@ -23,25 +23,16 @@ const SIZES_ALIKE: f64 = 2.5;
 /// Charts of one kind, when a run has many parameters or curves.
 const CHARTS_MAX: usize = 6;
 
-/// A chart of either kind.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Picture {
-    /// Over an axis.
-    Chart(Chart),
-    /// Bars.
-    Bars(Bars),
-}
-
 fn panel(measure: Measure, scale: Scale, series: Vec<Series>) -> Panel {
     Panel { measure, scale, series, rules: Vec::new() }
 }
 
 fn chart(title: impl Into<String>, note: impl Into<String>, measure: Measure, scale: Scale, panels: Vec<Panel>) -> Chart {
-    Chart { title: title.into(), note: note.into(), measure, scale, ticks: Vec::new(), bands: Vec::new(), marks: Vec::new(), panels }
+    Chart { title: title.into(), note: note.into(), measure, scale, names: Vec::new(), bands: Vec::new(), marks: Vec::new(), panels }
 }
 
-fn bar(v: f64, look: u8) -> Value {
-    Value { at: v, text: number(v), look, interval: None }
+fn bars(name: impl Into<String>, look: u8, values: impl Iterator<Item = f64>) -> BarSeries {
+    BarSeries { name: name.into(), look, values: values.map(|v| Some(Value { at: v, text: number(v), interval: None })).collect() }
 }
 
 /// The charts that stand before the single cases.
@@ -63,7 +54,7 @@ pub fn overview(run: &Loaded, a: &Analysis) -> Vec<Picture> {
         let all = all.into_iter().map(|(c, latency)| (c.name, latency));
         list.push(Picture::Chart(percentiles("Latency percentiles of all cases", all, &left_out, a.unit)));
     }
-    list.retain(|p| !matches!(p, Picture::Chart(c) if c.is_empty()));
+    list.retain(|p| !p.is_empty());
     list
 }
 
@@ -129,7 +120,7 @@ pub fn case(m: &Measured, unit: LatencyUnit) -> Vec<Picture> {
     let mut list: Vec<Chart> = time(m, unit).into_iter().collect();
     list.push(percentiles("Latency percentiles", latencies.iter().cloned(), "", unit));
     list.push(histogram(&latencies, unit));
-    list.into_iter().filter(|c| !c.is_empty()).map(Picture::Chart).collect()
+    list.into_iter().map(Picture::Chart).filter(|p| !p.is_empty()).collect()
 }
 
 /// Latency against throughput.
@@ -217,16 +208,14 @@ fn scaling_chart(a: &Analysis, key: &str) -> Chart {
     values.dedup_by(|x, y| x.0 == y.0);
     let (low, high) = (values.first().map_or(0.0, |v| v.0), values.last().map_or(0.0, |v| v.0));
     let scale = if low > 0.0 && high / low >= 8.0 { Scale::Log } else { Scale::FromZero };
-    let bytes = values.iter().any(|v| v.1.contains("iB"));
-    let measure = if bytes { Measure::Bytes(key.into()) } else { Measure::Plain(key.into()) };
     let panels = vec![
         panel(Measure::Iops(""), Scale::FromZero, of(&|c| Some(c.all.iops))),
         panel(Measure::MibS, Scale::FromZero, of(&|c| Some(c.all.mib_s))),
         panel(Measure::Latency("p99", a.unit), Scale::Log, of(&|c| c.all.p99_us())),
     ];
     let note = format!("Each line joins cases that differ only in {key}: operations, data, and p99 of the latency.{left_out}");
-    let mut chart = chart(format!("Scaling with {key}"), note, measure, scale, panels);
-    chart.ticks = values;
+    let mut chart = chart(format!("Scaling with {key}"), note, Measure::Plain(key.into()), scale, panels);
+    chart.names = values;
     chart
 }
 
@@ -234,15 +223,20 @@ fn scaling_chart(a: &Analysis, key: &str) -> Chart {
 fn rates(a: &Analysis) -> Vec<Bars> {
     let more = a.cases.len().saturating_sub(BARS_MAX);
     let note = if more > 0 { format!("The first {BARS_MAX} cases; the tables have all.") } else { String::new() };
-    let bars = |f: &dyn Fn(&crate::report::figures::Case) -> f64, look| {
-        a.cases.iter().take(BARS_MAX).map(|c| Bar { name: c.name.clone(), values: vec![bar(f(c), look)] }).collect()
+    let names: Vec<String> = a.cases.iter().take(BARS_MAX).map(|c| c.name.clone()).collect();
+    let chart = |title: &str, measure, look, unit, f: &dyn Fn(&crate::report::figures::Case) -> f64| Bars {
+        title: title.into(),
+        note: note.clone(),
+        measure,
+        from: 0.0,
+        names: names.clone(),
+        series: vec![bars(unit, look, a.cases.iter().take(BARS_MAX).map(f))],
     };
-    let chart = |title: &str, measure, bars| Bars { title: title.into(), note: note.clone(), measure, from: 0.0, bars, legend: Vec::new() };
     let sizes = a.cases.iter().filter(|c| c.all.operations > 0).map(|c| c.all.bytes as f64 / c.all.operations as f64);
     let (least, most) = sizes.fold((f64::INFINITY, 0.0f64), |(l, m), b| (l.min(b), m.max(b)));
-    let mut list = vec![chart("Operations a second", Measure::Iops(""), bars(&|c| c.all.iops, 0))];
+    let mut list = vec![chart("Operations a second", Measure::Iops(""), 0, "IOPS", &|c| c.all.iops)];
     if most > least * SIZES_ALIKE {
-        list.push(chart("Data a second", Measure::MibS, bars(&|c| c.all.mib_s, 2)));
+        list.push(chart("Data a second", Measure::MibS, 2, "MiB/s", &|c| c.all.mib_s));
     }
     list
 }
@@ -252,33 +246,37 @@ fn compare(a: &Analysis) -> impl Iterator<Item = Bars> + use<> {
     let list = &a.comparisons;
     let Some(first) = list.first() else { return Vec::new().into_iter() };
     let shown = || list.iter().take(BARS_MAX / 2);
-    let rates = shown()
-        .map(|c| {
-            let one = |i: usize| {
-                let (mean, half) = c.iops[i];
-                let text = half.map_or_else(|| number(mean), |h| format!("{} ± {}", number(mean), number(h)));
-                Value { at: mean, text, look: i as u8, interval: half.map(|h| (mean - h, mean + h)) }
-            };
-            Bar { name: c.group.clone(), values: vec![one(0), one(1)] }
-        })
-        .collect();
-    let ratios = shown()
-        .map(|c| {
-            let value = |r: &crate::report::compare::Ratio| {
-                let look = if r.figure == "IOPS" { 2 } else { 3 };
-                Value { at: r.ratio, text: format!("{} {}", r.figure, text::change(r.ratio - 1.0)), look, interval: r.interval }
-            };
-            Bar { name: c.group.clone(), values: c.ratios.iter().map(value).collect() }
-        })
-        .collect();
+    let names: Vec<String> = shown().map(|c| c.group.clone()).collect();
+    let rates = |i: usize, name: &str| {
+        let one = |c: &Comparison| {
+            let (mean, half) = c.iops[i];
+            let text = half.map_or_else(|| number(mean), |h| format!("{} ± {}", number(mean), number(h)));
+            Some(Value { at: mean, text, interval: half.map(|h| (mean - h, mean + h)) })
+        };
+        BarSeries { name: name.into(), look: i as u8, values: shown().map(one).collect() }
+    };
+    let mut figures: Vec<&str> = Vec::new();
+    for r in shown().flat_map(|c| &c.ratios) {
+        if !figures.contains(&r.figure) {
+            figures.push(r.figure);
+        }
+    }
+    let ratios = |(n, figure): (usize, &&str)| {
+        let one = |c: &Comparison| {
+            let r = c.ratios.iter().find(|r| r.figure == *figure)?;
+            Some(Value { at: r.ratio, text: text::change(r.ratio - 1.0), interval: r.interval })
+        };
+        // Other colours than those of the systems.
+        BarSeries { name: (*figure).into(), look: n as u8 + 2, values: shown().map(one).collect() }
+    };
     vec![
         Bars {
             title: "Operations a second of both systems".into(),
             note: "Bars are means over the rounds; the thin lines are 95 % confidence intervals of the means.".into(),
             measure: Measure::Iops(""),
             from: 0.0,
-            bars: rates,
-            legend: vec![(first.names.0.clone(), 0), (first.names.1.clone(), 1)],
+            names: names.clone(),
+            series: vec![rates(0, &first.names.0), rates(1, &first.names.1)],
         },
         Bars {
             title: format!("{} divided by {}", first.names.1, first.names.0),
@@ -287,8 +285,8 @@ fn compare(a: &Analysis) -> impl Iterator<Item = Bars> + use<> {
                 .into(),
             measure: Measure::Plain("ratio".into()),
             from: 1.0,
-            bars: ratios,
-            legend: vec![("IOPS".into(), 2), ("latency".into(), 3)],
+            names,
+            series: figures.iter().enumerate().map(ratios).collect(),
         },
     ]
     .into_iter()
@@ -306,20 +304,20 @@ pub fn beside(list: &[Beside], ours: &str, theirs: &str) -> Vec<Bars> {
         .into_iter()
         .take(CHARTS_MAX)
         .map(|figure| {
-            let bars = list
-                .iter()
-                .filter(|b| b.figure == figure)
-                .filter_map(|b| b.ours.map(|o| (b, o)))
-                .take(BARS_MAX / 2)
-                .map(|(b, o)| Bar { name: b.case.clone(), values: vec![bar(o, 0), bar(b.theirs, 1)] })
-                .collect();
+            let both = || list.iter().filter(|b| b.figure == figure).filter_map(|b| b.ours.map(|o| (b, o))).take(BARS_MAX / 2);
             let measure = match figure {
                 "IOPS" => Measure::Iops(""),
                 "MiB/s" => Measure::MibS,
                 other => Measure::Plain(other.into()),
             };
-            let legend = vec![(ours.to_string(), 0), (theirs.to_string(), 1)];
-            Bars { title: format!("{figure}: {ours} beside {theirs}"), note: String::new(), measure, from: 0.0, bars, legend }
+            Bars {
+                title: format!("{figure}: {ours} beside {theirs}"),
+                note: String::new(),
+                measure,
+                from: 0.0,
+                names: both().map(|(b, _)| b.case.clone()).collect(),
+                series: vec![bars(ours, 0, both().map(|b| b.1)), bars(theirs, 1, both().map(|b| b.0.theirs))],
+            }
         })
         .collect()
 }

@@ -1,7 +1,7 @@
 //! What is handed to the charts: which series, with which points and units.
 
 use super::*;
-use crate::report::chart::WIDE;
+use crate::report::chart::still::WIDE;
 use crate::report::example;
 use crate::results::Record;
 use serde_json::Value as Json;
@@ -14,12 +14,8 @@ fn overview_of((record, cases): (Record, Vec<Measured>)) -> (Vec<Picture>, Analy
 
 /// The data of the chart with this title.
 fn data(pictures: &[Picture], title: &str) -> (Json, String) {
-    let chart = pictures.iter().find_map(|p| match p {
-        Picture::Chart(c) if c.title == title => Some(c),
-        _ => None,
-    });
-    let chart = chart.unwrap_or_else(|| panic!("no {title}"));
-    (serde_json::from_str(&chart.data()).unwrap(), chart.note.clone())
+    let picture = pictures.iter().find(|p| p.title() == title).unwrap_or_else(|| panic!("no {title}"));
+    (serde_json::from_str(&picture.drawing().data()).unwrap(), picture.note().to_owned())
 }
 
 fn names(chart: &Json) -> Vec<String> {
@@ -86,10 +82,9 @@ fn all_latencies_of_a_report_are_in_one_unit() {
         all.extend(run.cases.iter().flat_map(|c| case(&c.1, a.unit)));
         let mut units = std::collections::BTreeSet::new();
         for p in &all {
-            let Picture::Chart(c) = p else { continue };
-            let chart: Json = serde_json::from_str(&c.data()).unwrap();
-            let axes = chart["panels"].as_array().unwrap().iter().map(|p| &p["y"]).chain([&chart["x"]]);
-            units.extend(axes.filter_map(|a| Some(a["label"].as_str()?.split_once("latency, ")?.1.to_owned())));
+            let chart: Json = serde_json::from_str(&p.drawing().data()).unwrap();
+            let axes = chart["panels"].as_array().into_iter().flatten().map(|p| &p["y"]).chain([&chart["x"]]);
+            units.extend(axes.filter_map(|a| Some(a["title"].as_str()?.split_once("latency, ")?.1.to_owned())));
         }
         units.insert(a.unit.name().to_owned());
         assert_eq!(units.len(), 1, "{name}: {units:?}");
@@ -100,8 +95,8 @@ fn all_latencies_of_a_report_are_in_one_unit() {
 
 #[test]
 fn the_last_text_of_an_axis_is_there() {
-    let bars = rates(&overview_of(example::run()).1);
-    let svg = bars[1].svg(WIDE);
+    let bars = Picture::Bars(rates(&overview_of(example::run()).1).swap_remove(1));
+    let svg = bars.drawing().svg(WIDE, "");
     assert!(svg.contains(">1,200<"), "{svg}");
 }
 
@@ -115,4 +110,29 @@ fn a_system_that_is_called_by_its_letter_is_not_called_twice() {
     let (_, a) = overview_of((record, cases));
     assert_eq!(a.comparisons[0].names, ("A".to_owned(), "B".to_owned()));
     assert!(a.verdict.iter().all(|v| !v.contains("(A)") && !v.contains("(B)")), "{:?}", a.verdict);
+}
+
+#[test]
+fn parameters_have_their_names_on_the_axis_and_no_other_ticks() {
+    let (pictures, a) = overview_of(example::sweep());
+    let p = a.parameters.iter().find(|p| p.numeric).expect("a parameter");
+    let (chart, _) = data(&pictures, &format!("Scaling with {}", p.key));
+    let names: Vec<&str> = chart["x"]["ticks"].as_array().unwrap().iter().map(|t| t[1].as_str().unwrap()).collect();
+    assert_eq!(names, p.values, "{chart}");
+    assert_eq!(chart["x"]["named"], true);
+}
+
+#[test]
+fn ratios_are_series_by_figure_and_a_figure_that_is_missing_leaves_its_place() {
+    let (pictures, a) = overview_of(example::compare());
+    let title = format!("{} divided by {}", a.comparisons[0].names.1, a.comparisons[0].names.0);
+    let (chart, _) = data(&pictures, &title);
+    let series = chart["series"].as_array().unwrap();
+    assert_eq!(series.iter().map(|s| s["name"].as_str().unwrap()).collect::<Vec<_>>(), ["IOPS", "mean latency", "p99 latency"]);
+    assert!(series.iter().all(|s| s["look"].as_u64().unwrap() > 1), "colours of the systems: {chart}");
+    let mut list = a.comparisons.clone();
+    list[0].ratios.retain(|r| r.figure != "p99 latency");
+    let Some(bars) = compare(&Analysis { comparisons: list, ..a }).nth(1) else { panic!("no ratios") };
+    assert!(bars.series.last().unwrap().values[0].is_none());
+    assert!(bars.series.iter().all(|s| s.values.len() == bars.names.len()));
 }

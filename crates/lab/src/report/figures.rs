@@ -113,6 +113,12 @@ fn destage_mib_s(m: &Measured) -> Option<f64> {
     (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64 / 1_048_576.0)
 }
 
+/// A workload with its labels, but for some. One that repeats the workload's name is not said again.
+fn called(workload: &str, labels: &[(String, String)], without: &[&str]) -> String {
+    let labels = labels.iter().filter(|(k, v)| !without.contains(&k.as_str()) && v != workload).map(|(k, v)| format!("{k} {v}"));
+    std::iter::once(workload.to_owned()).chain(labels).collect::<Vec<_>>().join(", ")
+}
+
 impl Case {
     /// From a case's file.
     pub fn new(number: usize, m: &Measured) -> Case {
@@ -123,11 +129,7 @@ impl Case {
         let target_cores = m.target_cpu_s.map(cores);
         // A label that only repeats the workload's name says nothing new.
         let kept: Vec<(String, String)> = m.labels.iter().filter(|(k, v)| k != "workload" || *v != m.workload.name).cloned().collect();
-        let labels: Vec<String> = kept.iter().map(|(k, v)| format!("{k} {v}")).collect();
-        let mut name = m.workload.name.clone();
-        if !labels.is_empty() {
-            name = format!("{name}, {}", labels.join(", "));
-        }
+        let name = called(&m.workload.name, &kept, &[]);
         Case {
             number,
             name,
@@ -163,9 +165,7 @@ impl Case {
     }
     /// Workload and labels but for those named: which group of cases it belongs to.
     pub fn group(&self, without: &[&str]) -> String {
-        let mut parts = vec![self.workload.clone()];
-        parts.extend(self.labels.iter().filter(|l| !without.contains(&l.0.as_str())).map(|(k, v)| format!("{k} {v}")));
-        parts.join(", ")
+        called(&self.workload, &self.labels, without)
     }
     /// A figure by the name that published figures have: "IOPS", "MiB/s", "mean latency ms", "p99 latency ms", "read IOPS" and so on.
     pub fn figure(&self, name: &str) -> Option<f64> {

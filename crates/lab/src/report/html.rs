@@ -1,13 +1,14 @@
 //! The page: one HTML file that needs nothing else.
 //!
 //! Owns: structure and style sheet.
-//! Invariants: everything is readable without scripts and without a network; what comes from files is escaped (by `maud`, by `chart::svg` and by
+//! Invariants: everything is readable without scripts and without a network; what comes from files is escaped (by `maud`, by `chart::still` and by
 //! `chart::live`); the page forbids browsers to load anything, and to run any script but the two that it has, by their hashes.
 //! Never: computes a figure.
 
 use crate::report::Report;
-use crate::report::chart::{NARROW, Shape, WIDE, live};
-use crate::report::charts::{self, Picture};
+use crate::report::chart::still::{NARROW, WIDE};
+use crate::report::chart::{Drawing, Picture, live};
+use crate::report::charts;
 use crate::report::figures::Case;
 use crate::report::table::{self, Table};
 use crate::report::text::{self, LatencyUnit};
@@ -16,6 +17,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// Cases with charts of their own; more than that are in tables and files only.
 pub const DETAILS_MAX: usize = 40;
+/// Up to so many rows, the table of all cases stands before the charts.
+const TABLE_FIRST_MAX: usize = 14;
 /// Up to so many, the cases are shown unfolded.
 const UNFOLDED_MAX: usize = 4;
 
@@ -23,7 +26,7 @@ const STYLE: &str = include_str!("style.css");
 
 /// Hashes of the scripts of the page, as a browser takes them: the library with its licence, and what hands it the data.
 pub const SCRIPTS: [&str; 2] =
-    ["sha256-2stb3H8YuGER6WDECCPwDlJbyCs7JTwsS3pyqk76xWY=", "sha256-36O5SmcA4c2VVJrMVVc9XBTy9S0+VuZ5kwiTb8Zz9NE="];
+    ["sha256-2stb3H8YuGER6WDECCPwDlJbyCs7JTwsS3pyqk76xWY=", "sha256-pYf8Qjqf4jfGTlNQIIeRrbExo17ywH5JRHZxTLsk8oA="];
 
 /// The library, with its licence before it.
 pub fn library() -> String {
@@ -122,17 +125,19 @@ fn verdict(r: &Report) -> Markup {
 
 fn results(r: &Report) -> Markup {
     let pictures = charts::overview(&r.run, &r.analysis);
+    // A long table hides them; of a comparison, single rounds matter least.
+    let before = !r.analysis.comparisons.is_empty() || r.analysis.cases.len() > TABLE_FIRST_MAX;
     html! {
         section id="results" {
             h2 { "Results" }
             @if r.analysis.cases.is_empty() { p { "No case has been measured." } }
             @else {
-                // Of a comparison, single rounds matter least.
-                @if !r.analysis.comparisons.is_empty() { (compared(r)) @for p in &pictures { (picture(p)) } }
+                @if !r.analysis.comparisons.is_empty() { (compared(r)) }
+                @if before { @for p in &pictures { (picture(p)) } }
                 (table_of(&table::cases(&r.analysis)))
                 p.note { "Percentiles are those of all operations of a case, from one merged histogram; – : fewer than ten operations beyond it. "
                     "One operation in a hundred took longer than p99, one in ten thousand longer than p99.99." }
-                @if r.analysis.comparisons.is_empty() { @for p in &pictures { (picture(p)) } }
+                @if !before { @for p in &pictures { (picture(p)) } }
             }
         }
     }
@@ -286,27 +291,22 @@ fn table_of(t: &Table) -> Markup {
 }
 
 fn picture(p: &Picture) -> Markup {
-    let (title, note, wide, narrow) = match p {
-        Picture::Chart(c) => (&c.title, &c.note, c.svg(WIDE), c.svg(NARROW)),
-        Picture::Bars(b) => (&b.title, &b.note, b.svg(WIDE), b.svg(NARROW)),
-    };
+    let drawing = p.drawing();
     html! {
         figure {
-            @if let Picture::Chart(c) = p { script type="application/json" { (PreEscaped(c.data())) } }
-            figcaption { h3 { (title) } (legend(p)) }
-            (PreEscaped(wide)) (PreEscaped(narrow))
-            @if !note.is_empty() { p.note { (note) } }
+            script type="application/json" { (PreEscaped(drawing.data())) }
+            figcaption { h3 { (p.title()) } (legend(&drawing)) }
+            (PreEscaped(drawing.svg(WIDE, p.note()))) (PreEscaped(drawing.svg(NARROW, p.note())))
+            @if !p.note().is_empty() { p.note { (p.note()) } }
         }
     }
 }
 
-fn legend(p: &Picture) -> Markup {
-    let entries: Vec<(String, u8, bool)> = match p {
-        Picture::Chart(c) => c.legend().into_iter().map(|(n, l, s)| (n, l, matches!(s, Shape::Area))).collect(),
-        Picture::Bars(b) => b.legend.iter().map(|(n, l)| (n.clone(), *l, true)).collect(),
-    };
+/// Beside the static picture; the live one has its own.
+fn legend(drawing: &Drawing) -> Markup {
+    let entries = drawing.legend();
     html! {
-        @if entries.len() > 1 {
+        @if !entries.is_empty() {
             ul.legend {
                 @for (name, look, filled) in entries {
                     li {

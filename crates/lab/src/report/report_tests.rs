@@ -105,15 +105,22 @@ fn data(html: &str) -> Vec<serde_json::Value> {
             let (v, lo, hi) = (v.as_f64().unwrap(), a["lo"].as_f64().unwrap(), a["hi"].as_f64().unwrap());
             assert!(v >= lo - lo.abs() * 1e-9 && v <= hi + hi.abs() * 1e-9, "{v} is not on the axis {a}");
         };
-        for p in c["panels"].as_array().unwrap() {
+        for p in c["panels"].as_array().into_iter().flatten() {
             let series = p["series"].as_array().unwrap();
-            assert!(series.len() <= usize::from(chart::svg::SERIES_MAX), "{c}");
+            assert!(series.len() <= usize::from(chart::SERIES_MAX), "{c}");
             for s in series {
                 assert!(!s["name"].as_str().unwrap().is_empty() && !s["points"].as_array().unwrap().is_empty(), "{s}");
                 s["points"].as_array().unwrap().iter().for_each(|q| {
                     within(&c["x"], &q[0]);
                     within(&p["y"], &q[1]);
                 });
+            }
+        }
+        for s in c["names"].as_array().into_iter().flat_map(|_| c["series"].as_array().unwrap()) {
+            assert_eq!(s["values"].as_array().unwrap().len(), c["names"].as_array().unwrap().len(), "{c}");
+            for v in s["values"].as_array().unwrap().iter().filter(|v| !v.is_null()) {
+                within(&c["x"], &v["at"]);
+                v["interval"].as_array().into_iter().flatten().for_each(|end| within(&c["x"], end));
             }
         }
     }
@@ -200,6 +207,32 @@ fn every_kind_of_run_becomes_a_sound_page() {
             }
         }
     }
+}
+
+#[test]
+fn charts_stand_before_a_long_table_and_behind_a_short_one() {
+    let charts_first = |run| {
+        let html = report_of(run).1.html();
+        let results = html.split("id=\"results\"").nth(1).unwrap().to_owned();
+        results.find("<figure").unwrap() < results.find("data-case").unwrap()
+    };
+    assert!(charts_first(example::tiers()) && charts_first(example::compare()));
+    assert!(!charts_first(example::run()) && !charts_first(example::curve()));
+}
+
+#[test]
+fn no_column_says_what_another_says_already() {
+    let columns = |run| -> Vec<String> { table::cases(&report_of(run).1.analysis).columns.into_iter().map(|c| c.name).collect() };
+    let tiers = columns(example::tiers());
+    assert_eq!(tiers.iter().filter(|c| c.contains("requested")).count(), 1, "{tiers:?}");
+    let (record, mut cases) = example::study();
+    for m in &mut cases {
+        m.labels.push(("load".into(), m.workload.name.clone()));
+    }
+    let name = crate::report::figures::Case::new(0, &cases[0]).name;
+    assert_eq!(name, "4 KiB random read, namespaces none");
+    let study = columns((record, cases));
+    assert!(study.iter().any(|c| c == "workload") && !study.iter().any(|c| c == "load"), "{study:?}");
 }
 
 #[test]

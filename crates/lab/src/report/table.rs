@@ -3,7 +3,7 @@
 //! Invariants: each row has a cell for each column; units stand in the heads.
 //! Never: markup.
 
-use crate::report::analysis::{Analysis, Beside};
+use crate::report::analysis::{Analysis, Beside, REQUESTED};
 use crate::report::compare::Comparison;
 use crate::report::figures::{Case, Op, PERCENTILES};
 use crate::report::text::{LatencyUnit, change, number, whole};
@@ -81,7 +81,9 @@ pub fn cases(a: &Analysis) -> Table {
     let (mut t, unit) = (Table::default(), a.unit);
     let mut keys: Vec<&str> = Vec::new();
     for (key, _) in a.cases.iter().flat_map(|c| &c.labels) {
-        if !keys.contains(&key.as_str()) {
+        // What stands in a column of its own anyway.
+        let twice = key == REQUESTED || a.cases.iter().all(|c| c.label(key).is_none_or(|value| value == c.workload));
+        if !keys.contains(&key.as_str()) && !twice {
             keys.push(key);
         }
     }
@@ -117,7 +119,8 @@ pub fn cases(a: &Analysis) -> Table {
             row.push(cell(&c.workload));
         }
         if joined {
-            row.push(cell(c.labels.iter().map(|(k, v)| format!("{k} {v}")).collect::<Vec<_>>().join(", ")));
+            let shown = c.labels.iter().filter(|l| keys.contains(&l.0.as_str()));
+            row.push(cell(shown.map(|(k, v)| format!("{k} {v}")).collect::<Vec<_>>().join(", ")));
         } else {
             row.extend(keys.iter().map(|k| cell(c.label(k).unwrap_or("–"))));
         }

@@ -300,7 +300,8 @@ impl Clients {
         d.called = d.called.filter(|at| *at > rt.now().0);
         if let Some((schedule, thread)) = &mut d.open {
             let intended = began + schedule.at_ns();
-            if intended >= ends {
+            // One that comes early was left by the play before: this play's own follows.
+            if intended >= ends || intended > rt.now().0 {
                 return;
             }
             let op = thread.next_operation();

@@ -259,7 +259,7 @@ impl Simulated {
         )];
         if scale.rate > 1.0 {
             notes.push(format!(
-                "Rates are scaled by {}: each drive has one {0}th of its media and each core of its speed, the load is one {0}th, and the rates shown are multiplied again. Latencies are as simulated.",
+                "Rates are scaled by {}: each drive has one {0}th of its media and each core of its speed, the load is one {0}th (one operation outstanding stands for {0}), and the rates shown are multiplied again. Latencies are as simulated.",
                 scale.rate
             ));
         }

@@ -85,6 +85,19 @@ fn an_open_loop_gets_its_rate_and_a_limit_is_kept() {
     }
 }
 
+/// What the play before left to come does not make an operation come before its time.
+#[test]
+fn a_slow_open_loop_after_another_gets_its_rate_and_no_operation_ends_before_it_came() {
+    let mut engine = prepared("free", 4.0);
+    for seed in 0..8 {
+        let mut load = random(8192, 0.5, 32);
+        load.arrivals = Arrivals::Open { iops: 4_000.0, spacing: Default::default() };
+        let measured = engine.run(&Job { seed, ..job(load, 400) }, &mut Silent).unwrap();
+        assert!((measured.iops() / 4_000.0 - 1.0).abs() < 0.2, "{seed}: {}", measured.iops());
+        assert!(measured.total().latency.percentile_ns(1.0) > 25_000, "{seed}: sooner than the network takes");
+    }
+}
+
 #[test]
 fn the_same_cluster_jobs_and_seed_give_the_same_run() {
     let run = || {
@@ -103,7 +116,8 @@ fn writes_fill_the_buffer_and_the_pace_holds_it() {
     assert!(last.buffer_fill > 0.5 && last.buffer_fill < 0.95, "{last:?}");
     assert!(last.destaged_bytes > 1e8 && last.device_written_bytes > last.destaged_bytes, "{last:?}");
     assert_eq!(measured.writes.errors, 0);
-    assert!(measured.notes.iter().any(|n| n.contains("scaled by 16")), "{:?}", measured.notes);
+    let scale = |n: &String| n.contains("scaled by 16") && n.contains("one operation outstanding stands for 16");
+    assert!(measured.notes.iter().any(scale), "{:?}", measured.notes);
     assert!(measured.notes.iter().any(|n| n.contains("blocks of data in a batch")), "{:?}", measured.notes);
 }
 

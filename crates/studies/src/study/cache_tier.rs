@@ -50,6 +50,10 @@ const EMPTY_STEPS: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 const SAME_IOPS: f64 = 0.05;
 /// Two p99 are the same when neither is more than so many times the other.
 const SAME_P99: f64 = 1.25;
+/// Both of these, in words.
+const ALIKE: &str = "within 5 % of the IOPS, and a quarter of p99";
+/// So much of what is kept for good is near its limit: where operations come at random, they wait for each other there.
+const NEAR_LIMIT: f64 = 0.95;
 /// Steps of the sustainable load, in percent of it.
 const SUSTAINED_STEPS: [u32; 8] = [50, 60, 70, 80, 90, 95, 98, 100];
 /// A p99 is a jump when it is more than so many times that of the step before, as in every report.
@@ -203,7 +207,7 @@ fn breaks_at(steps: &[(u32, &Measured)]) -> Option<(u32, String)> {
         if short || before.is_some_and(|b| p99 > b * JUMP) {
             let mean = m.writes.latency.mean_ns() / 1e6;
             let (got, asked) = (number(m.iops()), number(asked));
-            return Some((*percent, format!("{got} of {asked} IOPS, p99 {p99:.1} ms, writes {mean:.1} ms on average")));
+            return Some((*percent, format!("{got} IOPS with {asked} asked for, p99 {p99:.1} ms, writes {mean:.1} ms on average")));
         }
         before = Some(p99);
     }
@@ -257,7 +261,7 @@ fn compared(cases: &[Measured], cache: &str, base: &str, steps: &[u32]) -> Vec<S
     let percents = |list: &[&Pair<'_>]| list.iter().map(|p| p.percent.to_string()).collect::<Vec<_>>().join(", ");
     let (same, differ): (Vec<&Pair>, Vec<&Pair>) = pairs.iter().partition(|p| p.same());
     says.push(match (same.as_slice(), differ.as_slice()) {
-        (_, []) => format!("{cache}, {base} base: the rules do not differ at any of these loads."),
+        (_, []) => format!("{cache}, {base} base: at each of these loads the rules are alike in IOPS and p99 ({ALIKE})."),
         (same, differ) => {
             let list: Vec<String> = differ
                 .iter()
@@ -267,7 +271,7 @@ fn compared(cases: &[Measured], cache: &str, base: &str, steps: &[u32]) -> Vec<S
                     format!("{} %: {iops_a} and {iops_b} IOPS, p99 {:.1} and {:.1} ms", p.percent, p99_ms(a), p99_ms(b))
                 })
                 .collect();
-            let alike = if same.is_empty() { String::new() } else { format!(" They do not differ at {} %.", percents(same)) };
+            let alike = if same.is_empty() { String::new() } else { format!(" They are alike at {} % ({ALIKE}).", percents(same)) };
             format!("{cache}, {base} base, published and smooth rules: {}.{alike}", list.join("; "))
         }
     });
@@ -283,6 +287,13 @@ fn why_it_breaks(cases: &[Measured], cache: &str, base: &str, at: u32, whole: f6
         format!(
             "{} IOPS are asked for there and {} are what the capacity drives take for good, so a buffer of any size runs full and no rules of destaging can change it",
             rounded(asked),
+            rounded(kept)
+        )
+    } else if asked > kept * NEAR_LIMIT {
+        format!(
+            "{} IOPS are {:.0} % of the {} that are kept for good: operations that come at random wait for each other there, so it need not be the rules",
+            rounded(asked),
+            asked / kept * 100.0,
             rounded(kept)
         )
     } else {

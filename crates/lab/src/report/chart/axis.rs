@@ -1,11 +1,10 @@
-//! Axes: from what data there is to a range with ticks at round numbers.
+//! Axes: from what data there is to a range with ticks at round numbers, in the unit that is shown.
 //!
 //! Invariants: all data of a finite range lie on the axis; ticks are round, ascending, and no more than there is room for.
 //! Never: a tick without its unit being named in the axis's title.
 
 use crate::report::text::{self, LatencyUnit};
-use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
-use std::ops::Range;
+use serde::Serialize;
 
 /// What an axis measures; decides unit, title and ticks.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,8 +23,6 @@ pub enum Measure {
     Percentile,
     /// A number with a title of its own; data in this unit.
     Plain(String),
-    /// Bytes: ticks in KiB, MiB and so on.
-    Bytes(String),
 }
 
 /// How values are laid on the axis.
@@ -39,8 +36,8 @@ pub enum Scale {
     Log,
 }
 
-/// An axis ready to be drawn.
-#[derive(Clone, Debug, PartialEq)]
+/// An axis ready to be drawn. All but `by` is in the unit that is shown.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Axis {
     /// With the unit.
     pub title: String,
@@ -50,10 +47,15 @@ pub struct Axis {
     pub hi: f64,
     /// Logarithmic.
     pub log: bool,
-    /// A value is divided by this before it is shown.
-    pub by: f64,
+    /// Its values are those of [`Measure::Percentile`].
+    pub percentile: bool,
     /// (value, its text), ascending.
     pub ticks: Vec<(f64, String)>,
+    /// Its ticks are all the values that there are, with names of their own.
+    pub named: bool,
+    /// Data are divided by this to be in the unit that is shown.
+    #[serde(skip)]
+    pub by: f64,
 }
 
 /// Round steps: 1, 2, 5 and their decimal multiples; the smallest of them that needs at most `max` ticks over `span`.
@@ -120,19 +122,18 @@ fn unit(measure: &Measure, hi: f64) -> (f64, String) {
         Measure::Time => (1.0, "time, s".into()),
         Measure::Percent(title) => (0.01, format!("{title}, %")),
         Measure::Percentile => (1.0, "percentile of operations, %".into()),
-        Measure::Plain(title) | Measure::Bytes(title) => (1.0, text::line(title)),
+        Measure::Plain(title) => (1.0, text::line(title)),
     }
 }
 
-fn tick_text(measure: &Measure, v: f64, divisor: f64) -> String {
+fn tick_text(measure: &Measure, v: f64) -> String {
     match measure {
         Measure::Percentile if v <= 1.0 => "0".into(),
         Measure::Percentile => {
             let digits = ((v.log10() - 2.0).round().max(0.0)) as usize;
             format!("{:.digits$}", 100.0 - 100.0 / v)
         }
-        Measure::Bytes(_) => text::bytes(v),
-        _ => plain(v / divisor),
+        _ => plain(v),
     }
 }
 
@@ -167,113 +168,62 @@ impl Axis {
         if lo > hi {
             (lo, hi) = if log { (1.0, 10.0) } else { (0.0, 1.0) };
         }
-        if log { Axis::log(measure, lo, hi, max) } else { Axis::linear(measure, scale, lo, hi, max) }
+        let (by, title) = unit(measure, hi);
+        let (lo, hi) = (lo / by, hi / by);
+        let (lo, hi, ticks) = if log { Axis::log(measure, lo, hi, max) } else { Axis::linear(measure, scale, by, lo, hi, max) };
+        let ticks = ticks.into_iter().map(|v| (v, tick_text(measure, v))).collect();
+        Axis { title, lo, hi, log, percentile: *measure == Measure::Percentile, ticks, named: false, by }
     }
 
-    fn linear(measure: &Measure, scale: Scale, lo: f64, hi: f64, max: usize) -> Axis {
+    fn linear(measure: &Measure, scale: Scale, by: f64, lo: f64, hi: f64, max: usize) -> (f64, f64, Vec<f64>) {
         let lo = if scale == Scale::FromZero { lo.min(0.0) } else { lo };
         let hi = if hi > lo { hi } else { lo + if lo == 0.0 { 1.0 } else { lo.abs() } };
-        let (divisor, title) = unit(measure, hi);
-        let (step, tight) = match measure {
-            Measure::Time => (time_step(hi - lo, max), true),
-            Measure::Bytes(_) => (round_step(hi - lo, max), true),
-            _ => (divisor * round_step((hi - lo) / divisor, max), false),
-        };
-        // A value axis ends on ticks; a time axis ends where the data ends.
-        let (lo, hi) = if tight { (lo, hi) } else { ((lo / step + 1e-9).floor() * step, (hi / step - 1e-9).ceil() * step) };
-        let ticks = multiples(lo, hi, step).into_iter().map(|v| (v, tick_text(measure, v, divisor))).collect();
-        Axis { title, lo, hi, log: false, by: divisor, ticks }
+        if *measure == Measure::Time {
+            // A time axis ends where the data ends.
+            return (lo, hi, multiples(lo, hi, time_step((hi - lo) * by, max) / by));
+        }
+        let step = round_step(hi - lo, max);
+        let (lo, hi) = ((lo / step + 1e-9).floor() * step, (hi / step - 1e-9).ceil() * step);
+        (lo, hi, multiples(lo, hi, step))
     }
 
-    fn log(measure: &Measure, lo: f64, hi: f64, max: usize) -> Axis {
-        let (divisor, title) = unit(measure, hi);
+    fn log(measure: &Measure, lo: f64, hi: f64, max: usize) -> (f64, f64, Vec<f64>) {
         let (lo, hi) = match measure {
             Measure::Percentile => (lo, hi.max(lo * 10.0)),
-            Measure::Plain(_) | Measure::Bytes(_) => (lo / 1.1, (hi * 1.1).max(lo * 1.3)),
+            Measure::Plain(_) => (lo / 1.1, (hi * 1.1).max(lo * 1.3)),
             _ => (lo * 0.9, (hi * 1.1).max(lo * 2.0)),
         };
-        let mut ticks = match measure {
+        let ticks = match measure {
             Measure::Percentile => {
-                let all = [1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6];
-                all.into_iter().filter(|v| *v >= lo && *v <= hi * 1.000_001).collect()
+                [1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6].into_iter().filter(|v| *v >= lo && *v <= hi * 1.000_001).collect()
             }
-            Measure::Bytes(_) => powers_of_two(lo, hi, max),
-            Measure::Plain(_) => {
-                let twos = powers_of_two(lo, hi, max);
-                if twos.len() >= 2 { twos } else { log_ticks(lo, hi, max) }
-            }
-            _ => log_ticks(lo / divisor, hi / divisor, max).into_iter().map(|v| v * divisor).collect(),
+            _ => log_ticks(lo, hi, max),
         };
-        if ticks.len() < 2 {
-            ticks = multiples(lo, hi, round_step(hi - lo, max));
-        }
-        let ticks = ticks.into_iter().map(|v| (v, tick_text(measure, v, divisor))).collect();
-        Axis { title, lo, hi, log: true, by: divisor, ticks }
+        let ticks = if ticks.len() < 2 { multiples(lo, hi, round_step(hi - lo, max)) } else { ticks };
+        (lo, hi, ticks)
     }
 
-    /// Puts ticks at these values, for few and distinct parameters.
+    /// Puts ticks at these values, each with its name: parameters, of which there are few.
     #[must_use]
-    pub fn with_ticks(mut self, ticks: Vec<(f64, String)>) -> Axis {
+    pub fn with_names(mut self, ticks: Vec<(f64, String)>) -> Axis {
         self.ticks = ticks.into_iter().filter(|t| t.0 >= self.lo && t.0 <= self.hi).collect();
+        self.named = true;
         self
     }
 
-    /// Keeps the texts that have room on a horizontal axis from `from` to `to` of a picture so `wide`, each character taking `letter`; the lines
-    /// of the others stay.
-    #[must_use]
-    pub fn without_overlaps(mut self, from: f64, to: f64, wide: f64, letter: f64) -> Axis {
-        let mut free = 0.0;
-        let places: Vec<f64> = self.ticks.iter().map(|t| from + self.place(t.0) * (to - from)).collect();
-        for ((_, text), at) in self.ticks.iter_mut().zip(places) {
-            let half = text.chars().count() as f64 * letter / 2.0;
-            if at - half < free || at + half > wide {
-                text.clear();
-            } else {
-                free = at + half + letter;
-            }
-        }
-        self
+    /// A value of the data in the unit that is shown, to the digits that anybody can see; none, where the axis has no place for it.
+    pub fn shown(&self, v: f64) -> Option<f64> {
+        (v.is_finite() && (!self.log || v > 0.0)).then(|| {
+            let short = format!("{:.6e}", v / self.by).parse().unwrap_or(0.0);
+            // The outermost values lie on the ends of some axes.
+            f64::clamp(short, self.lo, self.hi)
+        })
     }
 
-    /// Its text for a value that is one of its ticks.
-    pub fn tick(&self, v: f64) -> String {
-        self.ticks.iter().find(|t| t.0 == v).map_or_else(String::new, |t| t.1.clone())
-    }
-
-    /// Where a value lies, 0 to 1; kept on the axis.
+    /// Where a shown value lies, 0 to 1; kept on the axis.
     pub fn place(&self, v: f64) -> f64 {
         let t = if self.log { (v.max(self.lo) / self.lo).ln() / (self.hi / self.lo).ln() } else { (v - self.lo) / (self.hi - self.lo) };
         if t.is_finite() { t.clamp(0.0, 1.0) } else { 0.0 }
-    }
-}
-
-fn powers_of_two(lo: f64, hi: f64, max: usize) -> Vec<f64> {
-    let (first, last) = (lo.log2().ceil() as i32, hi.log2().floor() as i32);
-    if first > last {
-        return Vec::new();
-    }
-    let every = ((last - first + 1) as usize).div_ceil(max.max(1)).max(1);
-    (first..=last).step_by(every).map(|e| 2f64.powi(e)).collect()
-}
-
-impl Ranged for Axis {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
-        limit.0 + (self.place(*value) * f64::from(limit.1 - limit.0)).round() as i32
-    }
-    fn key_points<H: KeyPointHint>(&self, _: H) -> Vec<f64> {
-        self.ticks.iter().map(|t| t.0).collect()
-    }
-    fn range(&self) -> Range<f64> {
-        self.lo..self.hi
-    }
-}
-
-impl ValueFormatter<f64> for Axis {
-    fn format_ext(&self, value: &f64) -> String {
-        self.tick(*value)
     }
 }
 

@@ -1,50 +1,25 @@
-// From the data of a chart to uPlot: light and dark, values under the pointer, zoom, series that can be switched off.
-// The picture beside the data is shown where this does not run, and on paper.
+// From what is to be drawn (the JSON in each figure, in the units that are shown) to uPlot: light and dark, values under the pointer, zoom, series that
+// can be switched off. The static picture beside it is shown where this does not run, and on paper.
 (function () {
   "use strict";
   const root = document.documentElement;
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+  const colour = (look) => () => css("--s" + look);
   const DASHES = { 3: [7, 3], 5: [2, 3], 7: [9, 3, 2, 3] };
+  const FONT = "12px system-ui, sans-serif";
+  const BACKGROUND = 32;
 
-  // Three significant digits, thousands apart, as in the tables.
-  function number(v) {
-    const a = Math.abs(v);
-    const digits = a >= 100 || a === 0 ? 0 : a >= 10 ? 1 : a >= 1 ? 2 : Math.min(6, Math.max(3, 2 - Math.floor(Math.log10(a))));
-    const [int, frac] = v.toFixed(digits).split(".");
-    return int.replace(/\B(?=(\d{3})+$)/g, ",") + (frac === undefined ? "" : "." + frac);
-  }
-  const short = (v) => number(v).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");
-
-  function bytes(v) {
-    const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
-    let n = 0;
-    for (; v >= 1024 && n + 1 < units.length; n++) v /= 1024;
-    return short(v) + " " + units[n];
-  }
+  // Three significant digits or more, thousands apart, as in the tables.
+  const digits = (more) => new Intl.NumberFormat("en-US", Object.assign({ maximumSignificantDigits: 3, maximumFractionDigits: 0, roundingPriority: "morePrecision" }, more));
+  const format = (numbers) => (v) => (v === 0 ? "0" : numbers.format(v));
+  const exact = format(digits({ minimumSignificantDigits: 3 })), plain = format(digits());
   function percentile(v) {
-    if (v <= 1) return "0";
-    return (100 - 100 / v).toFixed(Math.max(0, Math.round(Math.log10(v)) - 2 + (Math.log10(v) % 1 ? 1 : 0)));
+    const tens = Math.log10(v), whole = Math.abs(tens - Math.round(tens)) < 1e-9;
+    return v <= 1 ? "0" : (100 - 100 / v).toFixed(Math.max(0, whole ? Math.round(tens) - 2 : Math.ceil(tens) - 1));
   }
-  function words(axis, v) {
-    if (axis.kind === "percentile") return percentile(v);
-    if (axis.kind === "bytes") return bytes(v);
-    return short(v / axis.by);
-  }
-
-  // Round places for ticks of a part of an axis.
-  function places(axis, min, max, most) {
-    const all = [];
-    if (axis.log) {
-      for (let e = Math.floor(Math.log10(min / axis.by)); e <= Math.ceil(Math.log10(max / axis.by)); e++)
-        for (const m of [1, 2, 5]) all.push(m * Math.pow(10, e) * axis.by);
-      const seen = all.filter((v) => v >= min && v <= max);
-      if (seen.length >= 2) return seen.filter((_, i) => i % Math.ceil(seen.length / most) === 0);
-    }
-    const raw = (max - min) / axis.by / most, ten = Math.pow(10, Math.floor(Math.log10(raw)));
-    const step = [1, 2, 5, 10].map((m) => m * ten).find((s) => s >= raw) * axis.by;
-    const list = [];
-    for (let n = Math.ceil(min / step); n * step <= max && list.length < 64; n++) list.push(n * step);
-    return list;
+  function words(axis, v, number) {
+    const tick = axis.ticks.find((t) => t[0] === v);
+    return tick ? tick[1] : axis.percentile ? percentile(v) : number(v);
   }
 
   // One row of x for all series; a series has nothing where it has no point.
@@ -65,14 +40,14 @@
       const place = (p) => [u.valToPos(p[0], "x", true), u.valToPos(p[1], u.series[index].scale, true)];
       s.points.forEach((p, i) => (i ? line.lineTo(...place(p)) : line.moveTo(...place(p))));
       let fill = null;
-      if (s.shape === "area" && s.points.length) {
+      if (s.shape === "area") {
         fill = new Path2D(line);
         const base = u.bbox.top + u.bbox.height;
         fill.lineTo(place(s.points[s.points.length - 1])[0], base);
         fill.lineTo(place(s.points[0])[0], base);
         fill.closePath();
       }
-      return { stroke: s.shape === "marks" ? null : line, fill: fill, clip: null, band: null, gaps: null, flags: 0 };
+      return { stroke: line, fill: fill, clip: null, band: null, gaps: null, flags: 0 };
     };
   }
 
@@ -124,78 +99,150 @@
     };
   }
 
-  function axis(spec, narrow, side) {
+  function axis(spec, key, side, title) {
     return {
-      scale: side === 2 ? "x" : "y",
+      scale: key,
       side: side,
-      label: spec.label,
+      label: title ? spec.title : undefined,
       labelSize: 20,
-      labelFont: "12px system-ui, sans-serif",
-      font: "12px system-ui, sans-serif",
+      labelFont: FONT,
+      font: FONT,
       size: side === 2 ? 30 : 52,
       stroke: () => css("--text"),
       grid: { stroke: () => css("--grid"), width: 1 },
       ticks: { stroke: () => css("--axis"), width: 1, size: 4 },
-      splits: (u, _, min, max) => {
-        const whole = min <= spec.lo * 1.000001 && max >= spec.hi * 0.999999;
-        const most = side === 2 ? (narrow ? 5 : 10) : 6;
-        const own = spec.ticks.map((t) => t[0]);
-        return whole && (side === 2 || own.length <= most + 2) ? own : places(spec, Math.max(min, spec.lo), Math.min(max, spec.hi), most);
-      },
-      filter: (u, splits) => splits,
       values: (u, splits) => {
-        const text = new Map(spec.ticks);
-        const all = splits.map((v) => text.get(v) || words(spec, v));
+        const all = splits.map((v) => (v == null ? "" : words(spec, v, plain)));
         if (side !== 2) return all;
         // A text without room gives way; its line stays.
         let free = -Infinity;
         return splits.map((v, i) => {
-          const at = u.valToPos(v, "x"), half = all[i].length * 3.6;
+          const at = u.valToPos(v, key), half = all[i].length * 3.6;
           if (at - half < free) return "";
-          free = at + half + 6;
+          if (all[i]) free = at + half + 6;
           return all[i];
         });
       },
     };
   }
 
-  function scale(spec, xs) {
-    const whole = (min, max) => xs.length === 0 || (min <= xs[0] && max >= xs[xs.length - 1]);
-    return {
-      time: false,
-      auto: true,
-      distr: spec.log ? 3 : 1,
-      log: 10,
-      range: (u, min, max) => (min == null || whole(min, max) ? [spec.lo, spec.hi] : [min, max]),
+  // The whole axis has the ticks that it came with; a part of it those of the library, unless all its values have names.
+  function ticks(spec, n) {
+    return (u) => {
+      const { splits, filter } = u.axes[n];
+      const own = (min, max) => spec.named || (min <= spec.lo && max >= spec.hi);
+      u.axes[n].splits = (u, n, min, max, ...more) =>
+        own(min, max) ? spec.ticks.map((t) => t[0]).filter((v) => v >= min && v <= max) : splits(u, n, min, max, ...more);
+      u.axes[n].filter = (u, list, ...more) => {
+        const s = u.scales[u.axes[n].scale];
+        return own(s.min, s.max) ? list : filter(u, list, ...more);
+      };
     };
   }
 
-  function options(chart, panel, number_, last, width, key, data) {
-    const narrow = width < 560;
+  function scale(spec, more) {
+    return Object.assign({ time: false, distr: spec.log ? 3 : 1, log: 10, auto: false, range: () => [spec.lo, spec.hi] }, more);
+  }
+
+  // A plot of a chart over an axis.
+  function plot(chart, n, width, key) {
+    const panel = chart.panels[n], narrow = width < 560, data = aligned(panel.series);
+    const whole = (min, max) => data[0].length === 0 || min == null || (min <= data[0][0] && max >= data[0][data[0].length - 1]);
     const series = panel.series.map((s) => ({
       label: s.name,
       scale: "y",
-      stroke: () => css("--s" + s.look),
+      stroke: colour(s.look),
       fill: s.shape === "area" ? () => css("--s" + s.look) + "40" : undefined,
       width: 2,
       dash: DASHES[s.look],
       paths: path(s),
       spanGaps: true,
-      points: { show: s.shape === "dots" || s.shape === "marks" || s.points.length === 1, size: 7, width: 1, fill: () => css("--s" + s.look) },
-      value: (u, v) => (v == null ? "–" : words(panel.y, v)),
+      points: { show: s.shape === "dots" || s.points.length === 1, size: 7, width: 1, fill: colour(s.look) },
+      value: (u, v) => (v == null ? "–" : exact(v)),
     }));
-    return {
+    const options = {
       width: width,
       height: chart.panels.length === 1 ? (narrow ? 300 : 360) : narrow ? 170 : 190,
       padding: [10, 30, 0, 0],
-      scales: { x: scale(chart.x, data[0]), y: { auto: false, distr: panel.y.log ? 3 : 1, log: 10, range: () => [panel.y.lo, panel.y.hi] } },
-      axes: [axis(Object.assign({}, chart.x, last ? {} : { label: undefined }), narrow, 2), axis(panel.y, narrow, 3)],
-      series: [{ label: chart.x.label, value: (u, v) => (v == null ? "–" : words(chart.x, v)) }].concat(series),
+      scales: { x: scale(chart.x, { auto: true, range: (u, min, max) => (whole(min, max) ? [chart.x.lo, chart.x.hi] : [min, max]) }), y: scale(panel.y) },
+      axes: [axis(chart.x, "x", 2, n + 1 === chart.panels.length), axis(panel.y, "y", 3, true)],
+      series: [{ label: chart.x.title, value: (u, v) => (v == null ? "–" : words(chart.x, v, exact)) }].concat(series),
       cursor: { sync: { key: key, setSeries: false }, dataIdx: nearest, drag: { x: true, y: false }, focus: { prox: 24 }, points: { size: 9 } },
       focus: { alpha: 0.35 },
-      legend: { live: true },
-      hooks: { drawClear: [drawBelow(chart, panel)] },
+      hooks: { init: [ticks(chart.x, 0), ticks(panel.y, 1)], drawClear: [drawBelow(chart, panel)] },
     };
+    return [options, data];
+  }
+
+  // Bars lying on their side: uPlot's x axis, by which it finds what is under the pointer, goes down the page and counts pixels.
+  function bars(chart, width) {
+    const rows = chart.names.length * chart.pitch, { bar, name, pitch } = chart;
+    const top = (group, k) => group * pitch + name + k * bar + 1;
+    const middle = chart.names.map((_, group) => (group + 0.5) * pitch);
+    const shape = (k) =>
+      uPlot.paths.bars({ disp: { x0: { unit: 1, values: () => middle.map((_, group) => top(group, k)) }, size: { unit: 1, values: () => middle.map(() => bar - 2) } } });
+    const series = chart.series.map((s, k) => ({
+      label: s.name,
+      scale: "y",
+      fill: colour(s.look),
+      width: 0,
+      paths: shape(k),
+      points: { show: false },
+      fillTo: chart.from,
+      value: (u, v, n, group) => (group == null || s.values[group] == null ? "–" : s.values[group].text),
+    }));
+    // The bar under the pointer, in CSS pixels.
+    const box = (u, n) => {
+      const group = u.cursor.idxs[n], value = group == null ? null : u.data[n][group];
+      if (value == null) return { left: -10, top: -10, width: 0, height: 0 };
+      const ends = [u.valToPos(chart.from, "y"), u.valToPos(value, "y")];
+      return { left: Math.min(...ends), top: u.valToPos(top(group, n - 1), "x"), width: Math.abs(ends[1] - ends[0]), height: bar - 2 };
+    };
+    const options = {
+      width: width,
+      height: rows + 60,
+      padding: [10, Math.max(28, chart.room), 0, 28],
+      scales: { x: { time: false, ori: 1, dir: -1, auto: false, range: () => [0, rows] }, y: scale(chart.x, { ori: 0, auto: true }) },
+      axes: [{ show: false }, axis(chart.x, "y", 2, true)],
+      series: [{ label: "case", value: (u, v, n, group) => (group == null ? "–" : chart.names[group]) }].concat(series),
+      cursor: { x: false, y: false, drag: { x: false, y: true }, points: { width: 0, fill: () => css("--text") + BACKGROUND, bbox: box } },
+      hooks: { init: [ticks(chart.x, 1)], draw: [(u) => drawTexts(u, chart, top)] },
+    };
+    return [options, [middle].concat(chart.series.map((s) => s.values.map((v) => v && v.at)))];
+  }
+
+  function drawTexts(u, chart, top) {
+    const { ctx, bbox } = u, dots = devicePixelRatio, wide = ctx.canvas.width;
+    const across = (v) => Math.min(Math.max(u.valToPos(v, "y", true), bbox.left), bbox.left + bbox.width), down = (v) => u.valToPos(v, "x", true);
+    ctx.save();
+    ctx.font = 12 * dots + FONT.slice(2);
+    ctx.fillStyle = ctx.strokeStyle = css("--text");
+    ctx.lineWidth = 1.5 * dots;
+    ctx.textAlign = "left";
+    ctx.textBaseline = "middle";
+    const line = (...points) => {
+      ctx.beginPath();
+      points.forEach((p, i) => (i ? ctx.lineTo(...p) : ctx.moveTo(...p)));
+      ctx.stroke();
+    };
+    chart.names.forEach((name, group) => {
+      let text = name;
+      for (let n = name.length; n > 0 && bbox.left + ctx.measureText(text).width > wide; n--) text = name.slice(0, n - 1) + "…";
+      ctx.fillText(text, bbox.left, down(group * chart.pitch + chart.name / 2));
+      chart.series.forEach((s, k) => {
+        const value = s.values[group];
+        if (value == null || !u.series[k + 1].show) return;
+        const y = down(top(group, k) + chart.bar / 2 - 1), ends = [chart.from, value.at].concat(value.interval || []).map(across);
+        if (value.interval) {
+          const [low, high] = ends.slice(2), h = 4 * dots;
+          line([low, y], [high, y]);
+          line([low, y - h], [low, y + h]);
+          line([high, y - h], [high, y + h]);
+        }
+        ctx.fillText(value.text, Math.max(...ends) + 4 * dots, y);
+      });
+    });
+    ctx.restore();
   }
 
   function build(figure, chart, key) {
@@ -204,18 +251,15 @@
     if (width < 100 || figure.liveWidth === width) return;
     figure.liveWidth = width;
     (figure.plots || []).forEach((u) => u.destroy());
-    figure.plots = chart.panels.map((panel, n) => {
-      const data = aligned(panel.series);
-      return new uPlot(options(chart, panel, n, n + 1 === chart.panels.length, width, key, data), data, place);
-    });
+    const all = chart.panels ? chart.panels.map((_, n) => plot(chart, n, width, key)) : [bars(chart, width)];
+    figure.plots = all.map(([options, data]) => new uPlot(options, data, place));
     figure.classList.add("drawn");
   }
 
-  const figures = Array.from(document.querySelectorAll("figure")).filter((f) => f.querySelector("script[type='application/json']"));
-  const all = figures.map((figure, n) => {
-    const chart = JSON.parse(figure.querySelector("script[type='application/json']").textContent);
+  const all = Array.from(document.querySelectorAll("figure"), (figure, n) => {
+    const chart = JSON.parse(figure.querySelector("script").textContent);
     const place = document.createElement("div");
-    place.className = "live";
+    place.className = chart.panels ? "live" : "live bars";
     figure.insertBefore(place, figure.querySelector("svg.wide"));
     const draw = () => build(figure, chart, "chart" + n);
     // A chart in a closed part of the page has no width yet.

@@ -1,17 +1,17 @@
 use super::*;
-use crate::report::chart::axis::Scale;
-use crate::report::chart::{Series, Shape};
+use crate::report::chart::axis::{Measure, Scale};
+use crate::report::chart::{BarSeries, Bars, Chart, Panel, Picture, Series, Shape, Value};
 use crate::report::html::{SCRIPTS, library};
 use base64::Engine as _;
 
-fn chart(name: &str) -> Chart {
+fn chart(name: &str) -> Picture {
     let points = vec![(3.0, 50.0), (1.0, 5.0), (2.0, 0.0), (4.0, f64::NAN)];
-    Chart {
+    Picture::Chart(Chart {
         title: "t".into(),
         note: String::new(),
         measure: Measure::Iops(""),
         scale: Scale::FromZero,
-        ticks: Vec::new(),
+        names: Vec::new(),
         bands: vec![(0.0, 1.0)],
         marks: vec![2.0],
         panels: vec![Panel {
@@ -20,12 +20,12 @@ fn chart(name: &str) -> Chart {
             series: vec![Series::new(name, 2, Shape::Dots, points)],
             rules: vec![5.0],
         }],
-    }
+    })
 }
 
 #[test]
 fn the_data_are_the_points_in_their_order_with_axes_and_marks() {
-    let json: serde_json::Value = serde_json::from_str(&chart("s").data()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&chart("s").drawing().data()).unwrap();
     let series = &json["panels"][0]["series"][0];
     assert_eq!(series["points"], serde_json::json!([[3.0, 50.0], [1.0, 5.0]]), "a curve may bend back; what no axis can hold is left out");
     assert_eq!((series["shape"].as_str(), series["look"].as_u64()), (Some("dots"), Some(2)));
@@ -37,8 +37,26 @@ fn the_data_are_the_points_in_their_order_with_axes_and_marks() {
 }
 
 #[test]
+fn bars_are_in_the_unit_of_their_axis_with_the_texts_that_stand_behind_them() {
+    let value = |at: f64| Some(Value { at, text: format!("{at}"), interval: Some((at - 1e3, at + 1e3)) });
+    let series = |name: &str, look, values| BarSeries { name: name.into(), look, values };
+    let bars = Picture::Bars(Bars {
+        title: "t".into(),
+        note: String::new(),
+        measure: Measure::Iops(""),
+        from: 0.0,
+        names: vec!["one".into(), "two".into()],
+        series: vec![series("a", 0, vec![value(30_000.0), None]), series("b", 1, vec![value(60_000.0), value(90_000.0)])],
+    });
+    let json: serde_json::Value = serde_json::from_str(&bars.drawing().data()).unwrap();
+    assert_eq!((json["x"]["title"].as_str(), json["x"]["hi"].as_f64()), (Some("thousand IOPS"), Some(100.0)));
+    assert_eq!(json["series"][0]["values"], serde_json::json!([{"at": 30.0, "text": "30000", "interval": [29.0, 31.0]}, null]));
+    assert_eq!(json["pitch"].as_u64().unwrap(), json["name"].as_u64().unwrap() + 2 * json["bar"].as_u64().unwrap() + 12);
+}
+
+#[test]
 fn no_text_ends_the_element() {
-    let data = chart("</script><script>alert(1)</script>&<!--").data();
+    let data = chart("</script><script>alert(1)</script>&<!--").drawing().data();
     assert!(!data.contains(['<', '>', '&']), "{data}");
     let json: serde_json::Value = serde_json::from_str(&data).unwrap();
     assert_eq!(json["panels"][0]["series"][0]["name"], "</script><script>alert(1)</script>&<!--");
