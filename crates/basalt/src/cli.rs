@@ -7,8 +7,10 @@ use base::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
+mod groups;
 mod hosts;
 
+pub use groups::GroupCommand;
 pub use hosts::{ChapArgs, DhchapArgs, HostCommand, SubsystemCommand, TlsArgs};
 
 /// Where the daemon of the example configuration serves its API.
@@ -435,71 +437,6 @@ NVMe drives are asked for log page 02h, through the kernel. Nothing is changed o
         /// The node that has it [default: the one behind --api]
         #[arg(long, value_name = "NODE")]
         node: Option<String>,
-    },
-}
-
-#[derive(Subcommand, Debug)]
-pub enum GroupCommand {
-    /// Make a disk group
-    #[command(after_help = "Examples:
-  basalt group create fast --cache /dev/nvme0n1 --capacity /dev/nvme1n1 --capacity /dev/nvme2n1
-  basalt group create lab --cache /srv/cache.img:10GiB --capacity /srv/data.img:1TiB    # files; the first has its space at once
-  basalt group create test --cache memory:1GiB --capacity memory:8GiB                   # gone when the daemon stops
-
-Devices that hold something are refused, except with --force. Devices that are mounted or open are refused always.")]
-    Create {
-        /// Its name
-        name: String,
-        /// The device of the write buffer: a path, PATH:SIZE for a new file, or memory:SIZE
-        #[arg(long, value_name = "DEVICE", value_parser = device)]
-        cache: control::api::types::NewDevice,
-        /// A device for the data; one to seven times
-        #[arg(long, value_name = "DEVICE", required = true, value_parser = device)]
-        capacity: Vec<control::api::types::NewDevice>,
-        /// How many cores it can use at once: 1, 2, 4, 8 or 16. It stays so
-        #[arg(long, default_value_t = 16, value_parser = shards)]
-        shards: u8,
-        /// Take devices that hold something: what they hold is destroyed
-        #[arg(long)]
-        force: bool,
-        /// The write buffer's file takes space as it is written, too: writes fail when its file system is full
-        #[arg(long)]
-        sparse: bool,
-        /// Do not ask
-        #[arg(long, short)]
-        yes: bool,
-    },
-    /// List disk groups
-    #[command(visible_alias = "ls", after_help = "Examples:\n  basalt group list")]
-    List,
-    /// Show a disk group and its devices
-    #[command(after_help = "Examples:\n  basalt group show fast")]
-    Show {
-        /// Name or id
-        group: String,
-    },
-    /// Remove a disk group
-    #[command(
-        visible_alias = "delete",
-        after_help = "Examples:
-  basalt group remove old
-  basalt group remove old --force     # deletes the volumes on it, too"
-    )]
-    Remove {
-        /// Name or id
-        group: String,
-        /// Delete the volumes on it, too
-        #[arg(long)]
-        force: bool,
-        /// Do not ask
-        #[arg(long, short)]
-        yes: bool,
-    },
-    /// Read everything on a disk group and compare checksums, in the background
-    #[command(after_help = "Examples:\n  basalt group scrub fast")]
-    Scrub {
-        /// Name or id
-        group: String,
     },
 }
 

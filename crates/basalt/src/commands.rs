@@ -6,7 +6,8 @@ use crate::{
     complete, form,
     output::{Output, Page},
     questions::{self, confirm, confirm_if},
-    secrets, serve, show,
+    secrets, serve,
+    show::{self, word},
     table::size,
 };
 use control::api::types::*;
@@ -121,11 +122,57 @@ impl Session {
                 let () = self.client.delete(&format!("/groups/{}?force={force}", part(&group)))?;
                 self.done(format!("disk group {group} is removed"));
             }
+            GroupCommand::AddDevice { group, devices, force, yes } => {
+                confirm(yes || !force, &format!("Destroy what these devices hold, for disk group {group}?"))?;
+                let names = devices.iter().map(|d| d.path.clone()).collect::<Vec<_>>().join(", ");
+                let added = devices.into_iter().map(|device| self.add_device(&group, device, force)).collect::<Result<Vec<_>, _>>()?;
+                if let Some(group) = added.last() {
+                    self.print(group, |g| {
+                        let line = format!("disk group {} has {names} too: {} of capacity", g.name, size(g.capacity_bytes));
+                        Page::new().name(&g.name).line(line)
+                    });
+                }
+            }
+            GroupCommand::RemoveDevice { group, device, keep, lost, force, yes } => {
+                let what = if force { ", and delete the volumes that have no other copy of what lay there" } else { "" };
+                confirm(yes || keep, &format!("Take {device} out of disk group {group}{what}?"))?;
+                self.remove_device(&group, &device, Removal { keep, lost, force })?;
+            }
+            GroupCommand::ReplaceDevice { group, old, new, force, yes } => {
+                confirm(yes, &format!("Take {old} out of disk group {group}, when {} is there?", new.path))?;
+                self.add_device(&group, new, force)?;
+                self.remove_device(&group, &old, Removal::default())?;
+            }
             GroupCommand::Scrub { group } => {
                 let () = self.client.post(&format!("/groups/{}/scrub", part(&group)), &())?;
                 self.done(format!("the scrub of disk group {group} has begun; 'basalt group show {group}' shows how far it is"));
             }
         }
+        Ok(())
+    }
+
+    fn add_device(&self, group: &str, device: NewDevice, force: bool) -> Result<Group, Failure> {
+        let new = AddedDevice { path: device.path, bytes: device.bytes, force };
+        self.client.post(&format!("/groups/{}/devices", part(group)), &new)
+    }
+
+    fn remove_device(&self, group: &str, device: &str, how: Removal) -> Done {
+        let Removal { keep, lost, force } = how;
+        let path = format!("/groups/{}/devices/{}?keep={keep}&lost={lost}&force={force}", part(group), part(device));
+        let changed: Group = self.client.delete(&path)?;
+        self.print(&changed, |g| {
+            let left = g.capacity.iter().filter(|d| d.state == DeviceState::Leaving).map(|d| d.components).sum::<u32>();
+            let line = match (keep, left) {
+                (true, _) => format!("{device} stays in disk group {}", g.name),
+                _ if lost => format!("disk group {} is {} without {device}", g.name, word(&g.state)),
+                (false, 0) => format!("{device} leaves disk group {} now: nothing lies on it", g.name),
+                (false, left) => format!(
+                    "{device} leaves disk group {0} when {left} component(s) have gone elsewhere; 'basalt group show {0}' shows how far it is",
+                    g.name
+                ),
+            };
+            Page::new().name(&g.name).line(line)
+        });
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// The word of an enum as the API has it.
-fn word(value: &impl Serialize) -> String {
+pub fn word(value: &impl Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
@@ -222,11 +222,17 @@ pub fn group(g: &Group) -> Page {
         .left("role", |d| d.0.into())
         .left("device", |d| d.1.path.clone())
         .left("kind", |d| word(&d.1.kind))
+        .state("state", |d| word(&d.1.state).replace('_', " "))
         .right("size", |d| size(d.1.bytes))
         .right("usable", |d| part(d.1.usable_bytes))
         .right("used", |d| part(d.1.used_bytes))
-        .right("reserved", |d| part(d.1.reserved_bytes));
-    page.rows(rows)
+        .right("reserved", |d| part(d.1.reserved_bytes))
+        .right("components", |d| d.1.number.map_or("-".into(), |_| d.1.components.to_string()));
+    let page = page.rows(rows);
+    g.capacity
+        .iter()
+        .filter_map(|d| Some((d, d.reason.as_ref()?)))
+        .fold(page, |page, (d, reason)| page.line(format!("{}: {reason}", d.path)))
 }
 
 fn limit(value: Option<u64>, text: impl Fn(u64) -> String) -> String {

@@ -15,7 +15,7 @@ fn inventory(nodes: &[(&str, &str)]) -> Inventory {
         fault_domain: (*domain).into(),
         groups: vec![GroupInventory { id: GroupId::from_bytes([n as u8; 16]), read_cache: false, devices: vec![device(0), device(1)] }],
     };
-    Inventory { nodes: nodes.iter().enumerate().map(node).collect() }
+    Inventory { nodes: nodes.iter().enumerate().map(node).collect(), ..Inventory::default() }
 }
 fn plain(names: &[&'static str]) -> Inventory {
     inventory(&names.iter().map(|name| (*name, *name)).collect::<Vec<_>>())

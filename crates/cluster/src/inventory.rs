@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Inventory {
     /// In any order; placement does not depend on it.
     pub nodes: Vec<NodeInventory>,
+    /// Capacity devices that are to leave, by disk group and number: nothing is placed there, and what is there goes elsewhere.
+    pub leaving: BTreeSet<(GroupId, u8)>,
 }
 
 /// One node.
@@ -124,7 +126,7 @@ impl Inventory {
         let mut domains: BTreeMap<&str, Vec<Located>> = BTreeMap::new();
         for node in &self.nodes {
             for group in &node.groups {
-                for device in &group.devices {
+                for device in group.devices.iter().filter(|device| !self.leaving.contains(&(group.id, device.index))) {
                     domains.entry(&node.fault_domain).or_default().push(Located {
                         node: node.name.clone(),
                         group: group.id,

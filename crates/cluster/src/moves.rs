@@ -20,7 +20,7 @@ use crate::record::{ObjectRecord, Stage, VolumeRecord};
 use base::CopyState;
 use base::hooks::{self, SeededFault};
 
-/// Where a volume is to lie that has other stripes than its policy asks for, or lies on other disk groups than it is to. `None`: it lies as it is to, or
+/// Where a volume is to lie that has other stripes than its policy asks for, or lies on other disk groups or devices than it is to. `None`: it lies as it is to, or
 /// it cannot be had now.
 /// `bytes_max`: to which it is to be able to grow.
 ///
@@ -44,8 +44,8 @@ pub fn new_layout(
     // Where it has copies already, its owner stays whoever that is. Elsewhere there has to be one at its owner.
     for inventory in [&near, inventory] {
         match place(inventory, policy, volume.bytes, bytes_max) {
-            // By force it may have been placed on fewer devices: it would lie as it does now.
-            Ok(placed) if lacks_stripes(inventory, policy, &placed.layout) => {}
+            // By force it may have been placed on fewer devices: it would lie as it does now, but for devices that are to leave.
+            Ok(placed) if lacks_stripes(inventory, policy, &placed.layout) && !lies_on_leaving(inventory, object) => {}
             Ok(placed) if placed.layout.mirrors.iter().flat_map(|m| &m.copies).any(|slot| slot.node == owner) => {
                 return Ok(Some(placed.layout));
             }
@@ -61,12 +61,18 @@ pub fn new_layout(
     }
 }
 
-/// Whether the layout of a volume has fewer stripes than its policy asks for, or was made for more, or is on other disk groups.
+/// Whether the layout of a volume has fewer stripes than its policy asks for, or was made for more, or is on other disk groups, or on a device that is
+/// to leave.
 pub fn has_other_layout(inventory: &Inventory, policy: &Policy, volume: &VolumeRecord, object: &ObjectRecord) -> bool {
     let off = |c: &crate::record::ComponentRecord| !volume.groups.is_empty() && !volume.groups.contains(&c.group);
     lacks_stripes(inventory, policy, &object.layout())
         || object.used().any(off)
+        || lies_on_leaving(inventory, object)
         || volume.stripe_width.is_some_and(|width| width > policy.stripe_width) && object.mirrors.len() > policy.stripe_width.into()
+}
+
+fn lies_on_leaving(inventory: &Inventory, object: &ObjectRecord) -> bool {
+    object.used().any(|c| inventory.leaving.contains(&(c.group, c.capacity_index)))
 }
 
 fn lacks_stripes(inventory: &Inventory, policy: &Policy, layout: &Layout) -> bool {

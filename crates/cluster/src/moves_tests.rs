@@ -18,7 +18,7 @@ fn inventory(nodes: &[(&str, u8)]) -> Inventory {
             devices: (0..*devices).map(device).collect(),
         }],
     };
-    Inventory { nodes: nodes.iter().enumerate().map(node).collect() }
+    Inventory { nodes: nodes.iter().enumerate().map(node).collect(), ..Inventory::default() }
 }
 fn policy(stripe_width: u8, failures_to_tolerate: u8) -> Policy {
     Policy { stripe_width, failures_to_tolerate, ..Policy::default() }
@@ -56,6 +56,33 @@ fn a_volume_gets_the_stripes_of_its_policy_where_it_has_copies() {
         let force = Policy { force_provisioning: true, ..policy(5, failures) };
         assert_eq!(new_layout(&all, &force, &volume, &object, volume.bytes), Ok(None), "not now");
     }
+}
+
+#[test]
+fn a_volume_leaves_a_device_that_is_to_leave_and_nothing_is_placed_there() {
+    let mut all = inventory(&[("a", 2), ("b", 2)]);
+    for failures in [0, 1] {
+        let policy = policy(1, failures);
+        all.leaving.clear();
+        let (volume, object) = made(1, &all, &policy);
+        let lies = |layout: &Layout| layout.mirrors[0].copies.iter().map(|slot| (slot.group, slot.capacity_index)).collect::<Vec<_>>();
+        let now = lies(&object.layout());
+        assert_eq!(new_layout(&all, &policy, &volume, &object, volume.bytes), Ok(None));
+        all.leaving.insert(now[0]);
+        assert!(has_other_layout(&all, &policy, &volume, &object));
+        let then = lies(&new_layout(&all, &policy, &volume, &object, volume.bytes).unwrap().expect("there are devices"));
+        assert!(then.len() == failures as usize + 1 && !then.contains(&now[0]) && then.iter().any(|slot| slot.0 == now[0].0), "{then:?}");
+        // The other one of its node, too: its copy has nowhere to go.
+        all.leaving.insert((now[0].0, 1 - now[0].1));
+        assert!(new_layout(&all, &policy, &volume, &object, volume.bytes).is_err());
+    }
+    // By force it goes where its stripes share a device.
+    let mut one = inventory(&[("a", 2)]);
+    let forced = Policy { force_provisioning: true, ..policy(4, 0) };
+    let (volume, object) = made(1, &one, &forced);
+    one.leaving.insert((GroupId::from_bytes([0; 16]), 0));
+    let then = new_layout(&one, &forced, &volume, &object, volume.bytes).unwrap().expect("it has to go");
+    assert!(then.mirrors.iter().flat_map(|m| &m.copies).all(|slot| slot.capacity_index == 1), "{then:?}");
 }
 
 /// Under force provisioning components may share a device where others are too full: such a layout is no other one, else the volume would move for ever.

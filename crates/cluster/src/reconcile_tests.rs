@@ -19,9 +19,30 @@ fn group(n: u8, node: &str, stage: Stage, memory: bool) -> GroupRecord {
         stage,
         cache: device(),
         capacity: vec![device()],
+        changes: Default::default(),
         shards: 1,
         created_unix_s: 0,
     }
+}
+
+#[test]
+fn devices_of_a_group_keep_their_numbers_and_those_that_left_are_given_again() {
+    let mut g = group(1, NODE, Stage::Ready, false);
+    let file = |name: &str| DeviceRecord::File { path: name.into(), bytes: 1 << 30 };
+    assert_eq!([g.joins(file("/b")), g.joins(file("/c"))], [1, 2]);
+    g.changes.clear();
+    g.has_left(1);
+    let numbers = |g: &GroupRecord| g.numbered().map(|(number, ..)| number).collect::<Vec<_>>();
+    assert_eq!((numbers(&g), g.devices().count(), g.capacity.len()), (vec![0, 2], 3, 3));
+    assert_eq!(g.joins(file("/d")), 1);
+    assert_eq!(g.numbered().nth(1), Some((1, &file("/d"), Some(DeviceChange::Joins))));
+    g.has_left(1);
+    g.has_left(2);
+    assert_eq!((numbers(&g), g.capacity.len()), (vec![0], 1), "no number is behind the last");
+    assert!(g.changes.is_empty());
+    g.joins(file("/e"));
+    g.changes.insert(1, DeviceChange::Lost);
+    assert_eq!((numbers(&g), g.devices().count()), (vec![0, 1], 2), "one that is lost is not opened");
 }
 
 fn component(n: u8, group: &GroupRecord, no: Option<u32>, state: CopyState) -> ComponentRecord {

@@ -189,6 +189,20 @@ pub enum Stage {
     Deleting,
 }
 
+/// What becomes of a capacity device of a disk group. One of which nothing is said is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceChange {
+    /// It is being added.
+    Joins,
+    /// What lies on it goes elsewhere, then it leaves.
+    Leaves,
+    /// It is gone for good, with what lay on it: the group is opened without it, and volumes go on without what they had there, or are deleted.
+    Lost,
+    /// It has left: its number is free.
+    Gone,
+}
+
 /// A disk group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupRecord {
@@ -203,8 +217,11 @@ pub struct GroupRecord {
     pub stage: Stage,
     /// The device of the write buffer.
     pub cache: DeviceRecord,
-    /// One to seven.
+    /// One to seven, each at its number.
     pub capacity: Vec<DeviceRecord>,
+    /// What becomes of capacity devices, by number.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub changes: BTreeMap<u8, DeviceChange>,
     /// A power of two, at most 16.
     pub shards: u8,
     /// When it was made, in seconds since 1970.
@@ -212,9 +229,36 @@ pub struct GroupRecord {
 }
 
 impl GroupRecord {
-    /// All devices, cache first.
+    /// All devices but those that have left, or are lost; cache first.
     pub fn devices(&self) -> impl Iterator<Item = &DeviceRecord> {
-        std::iter::once(&self.cache).chain(&self.capacity)
+        let there = self.numbered().filter(|(.., change)| *change != Some(DeviceChange::Lost));
+        std::iter::once(&self.cache).chain(there.map(|(_, device, _)| device))
+    }
+    /// The capacity devices but those that have left, with their numbers, and what becomes of them.
+    pub fn numbered(&self) -> impl Iterator<Item = (u8, &DeviceRecord, Option<DeviceChange>)> {
+        let all = self.capacity.iter().enumerate().map(|(n, device)| (n as u8, device, self.changes.get(&(n as u8)).copied()));
+        all.filter(|(.., change)| *change != Some(DeviceChange::Gone))
+    }
+    /// A capacity device is being added: its number is one of a device that has left, or the next one.
+    pub fn joins(&mut self, device: DeviceRecord) -> u8 {
+        let free = self.changes.iter().find(|(_, change)| **change == DeviceChange::Gone).map(|(number, _)| *number);
+        let number = free.unwrap_or(self.capacity.len() as u8);
+        match self.capacity.get_mut(usize::from(number)) {
+            Some(place) => *place = device,
+            None => self.capacity.push(device),
+        }
+        self.changes.insert(number, DeviceChange::Joins);
+        number
+    }
+    /// A capacity device has left, or has not come.
+    pub fn has_left(&mut self, number: u8) {
+        self.changes.insert(number, DeviceChange::Gone);
+        while let Some(last) =
+            self.capacity.len().checked_sub(1).filter(|last| self.changes.get(&(*last as u8)) == Some(&DeviceChange::Gone))
+        {
+            self.capacity.pop();
+            self.changes.remove(&(last as u8));
+        }
     }
     /// Whether what it holds is gone after a restart.
     pub fn is_volatile(&self) -> bool {

@@ -22,7 +22,7 @@ fn node(name: &str, groups: Vec<GroupInventory>) -> NodeInventory {
 }
 
 fn one_node(free: &[u64]) -> Inventory {
-    Inventory { nodes: vec![node("a", vec![group(1, free)])] }
+    Inventory { nodes: vec![node("a", vec![group(1, free)])], ..Inventory::default() }
 }
 
 #[test]
@@ -56,14 +56,15 @@ fn sized(n: u8, sizes: &[u64]) -> GroupInventory {
 #[test]
 fn thin_volumes_that_nobody_has_written_are_spread_over_nodes_and_devices_by_their_size() {
     let nodes = [("a", 1), ("b", 2), ("c", 3)].map(|(name, n)| node(name, vec![sized(n, &[100 * GIB, 100 * GIB])]));
-    let mut inventory = Inventory { nodes: nodes.into() };
+    let mut inventory = Inventory { nodes: nodes.into(), ..Inventory::default() };
     let mut placed = placed_thin(&mut inventory, GIB, 60);
     placed.sort();
     for device in ["a0", "a1", "b0", "b1", "c0", "c1"] {
         assert_eq!(placed.iter().filter(|p| *p == device).count(), 10, "{placed:?}");
     }
     // A node of twice the size gets so much more that equal room is left.
-    let mut inventory = Inventory { nodes: vec![node("a", vec![sized(1, &[30 * GIB])]), node("b", vec![sized(2, &[60 * GIB])])] };
+    let mut inventory =
+        Inventory { nodes: vec![node("a", vec![sized(1, &[30 * GIB])]), node("b", vec![sized(2, &[60 * GIB])])], ..Inventory::default() };
     let placed = placed_thin(&mut inventory, GIB, 50);
     assert_eq!(placed.iter().filter(|p| *p == "a0").count(), 10);
     // More than there is can be promised, and goes on being spread.
@@ -75,7 +76,7 @@ fn thin_volumes_that_nobody_has_written_are_spread_over_nodes_and_devices_by_the
 fn a_reservation_goes_where_it_fits_though_more_is_promised_there() {
     let (mut much, little) = (sized(1, &[100 * GIB]), sized(2, &[50 * GIB]));
     much.devices[0].promised_bytes = 90 * GIB;
-    let inventory = Inventory { nodes: vec![node("a", vec![much]), node("b", vec![little])] };
+    let inventory = Inventory { nodes: vec![node("a", vec![much]), node("b", vec![little])], ..Inventory::default() };
     let policy = Policy { space_reservation_percent: 100, ..Policy::default() };
     let at = |bytes| place(&inventory, &policy, bytes, bytes).map(|p| p.layout.mirrors[0].copies[0].node.clone());
     assert_eq!(at(40 * GIB), Ok("b".into()), "most room if all that is promised were written");
@@ -138,7 +139,7 @@ fn a_reservation_that_fits_on_no_single_device_is_spread() {
 
 #[test]
 fn copies_lie_in_different_fault_domains() {
-    let inventory = Inventory { nodes: vec![node("a", vec![group(1, &[GIB])]), node("b", vec![group(2, &[GIB])])] };
+    let inventory = Inventory { nodes: vec![node("a", vec![group(1, &[GIB])]), node("b", vec![group(2, &[GIB])])], ..Inventory::default() };
     let policy = Policy { failures_to_tolerate: 1, ..Policy::default() };
     let placed = place(&inventory, &policy, GIB, GIB).unwrap();
     let nodes: BTreeSet<&str> = placed.layout.mirrors[0].copies.iter().map(|c| c.node.as_str()).collect();
@@ -264,7 +265,7 @@ fn inventories() -> impl Strategy<Value = Inventory> {
                 super::tests::node(&format!("node{h}"), groups)
             })
             .collect();
-        Inventory { nodes }
+        Inventory { nodes, ..Inventory::default() }
     })
 }
 
@@ -336,7 +337,7 @@ fn mirrors_use_every_device_before_one_is_used_again_and_then_the_one_with_most_
 fn a_domain_that_is_wide_enough_comes_before_one_with_more_space() {
     let nodes =
         vec![node("a", vec![group(1, &[9000 * GIB])]), node("b", vec![group(2, &[GIB, GIB])]), node("c", vec![group(3, &[2 * GIB])])];
-    let inventory = Inventory { nodes };
+    let inventory = Inventory { nodes, ..Inventory::default() };
     let on = |width| {
         let placed = place(&inventory, &Policy { stripe_width: width, ..Policy::default() }, GIB, GIB).unwrap();
         placed.layout.mirrors.iter().map(|s| s.copies[0].node.clone()).collect::<BTreeSet<_>>()
@@ -372,7 +373,8 @@ fn a_read_cache_is_there_when_every_group_has_one() {
     let policy = Policy { read_cache_reservation_percent: 5, force_provisioning: true, ..Policy::default() };
     for (first, second) in [(false, false), (true, false), (false, true), (true, true)] {
         let with = |n, read_cache| GroupInventory { read_cache, ..group(n, &[GIB]) };
-        let inventory = Inventory { nodes: vec![node("a", vec![with(1, first)]), node("b", vec![with(2, second)])] };
+        let inventory =
+            Inventory { nodes: vec![node("a", vec![with(1, first)]), node("b", vec![with(2, second)])], ..Inventory::default() };
         let missing = if first && second { vec![] } else { vec![Shortfall::ReadCache { percent: 5 }] };
         let placed = place(&inventory, &policy, GIB, GIB).unwrap();
         assert_eq!(placed.shortfalls, missing, "{first} {second}");

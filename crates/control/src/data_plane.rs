@@ -15,13 +15,13 @@ use directory::record::DeviceRecord;
 use frontend::{CommandClass, ControlRequestId, FrontEnd, HostCounters, Of, Refused, Reply};
 use nvmf::{ListenerSpec, SessionInfo};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
     path::Path,
     sync::{Arc, atomic::Ordering::Relaxed, mpsc},
     time::Duration,
 };
-use store::{GroupError, ShardStats};
+use store::{GroupDevices, GroupError, ShardStats};
 
 /// What the data plane of this node has counted.
 type NodeFigures = NodeStats<((nvmf::Figures, iscsi::Figures), peers::PeersStats)>;
@@ -76,7 +76,14 @@ impl From<DataPlaneError> for PlaneError {
                 Self::Failed { cause }
             }
             DataPlaneError::Group(
-                GroupError::Device { .. } | GroupError::TooSmall { .. } | GroupError::NotEmpty { .. } | GroupError::GivenTwice { .. },
+                GroupError::Device { .. }
+                | GroupError::TooSmall { .. }
+                | GroupError::NotEmpty { .. }
+                | GroupError::GivenTwice { .. }
+                | GroupError::NotVacated { .. }
+                | GroupError::LastDevice { .. }
+                | GroupError::Leaving { .. }
+                | GroupError::Undecided { .. },
             )
             | DataPlaneError::Device { .. } => Self::Device { cause },
             DataPlaneError::Group(_)
@@ -131,8 +138,8 @@ fn open_device(device: &DeviceRecord, create: Option<CacheFile>) -> Result<Devic
 }
 
 /// A group takes memory for the size of its devices alone. Where that is not there, opening it would end the process.
-fn check_memory(cache: &DeviceRecord, capacity: &[DeviceRecord]) -> Result<(), PlaneError> {
-    let needed = store::memory_bytes(cache.bytes(), capacity.iter().map(DeviceRecord::bytes));
+fn check_memory<'a>(cache_bytes: u64, capacity: impl IntoIterator<Item = &'a DeviceRecord>) -> Result<(), PlaneError> {
+    let needed = store::memory_bytes(cache_bytes, capacity.into_iter().map(DeviceRecord::bytes));
     let available = dataplane::memory().available;
     if needed <= available {
         return Ok(());
@@ -145,7 +152,7 @@ impl DataPlane for LocalDataPlane {
         self.serves_copies
     }
     fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, file: CacheFile, capacity: &[DeviceRecord]) -> Result<(), PlaneError> {
-        check_memory(cache, capacity)?;
+        check_memory(cache.bytes(), capacity)?;
         let cache = create_device(cache, file)?;
         let capacity = capacity.iter().map(|d| create_device(d, CacheFile::Sparse)).collect::<Result<Vec<_>, _>>()?;
         let cluster = spec.cluster;
@@ -156,17 +163,41 @@ impl DataPlane for LocalDataPlane {
         Ok(())
     }
 
-    fn open_group(&self, cluster: ClusterId, group: GroupId, devices: &[DeviceRecord]) -> Result<Vec<ComponentInfo>, PlaneError> {
-        if let [cache, capacity @ ..] = devices {
-            check_memory(cache, capacity)?;
+    fn open_group(&self, cluster: ClusterId, group: GroupId, devices: &OpenedDevices) -> Result<Vec<ComponentInfo>, PlaneError> {
+        let OpenedDevices { devices, maybe, lost, numbers_from } = devices;
+        if let [cache, capacity @ ..] = &devices[..] {
+            check_memory(cache.bytes(), capacity.iter().chain(maybe))?;
         }
-        let devices = devices.iter().map(open_released).collect::<Result<Vec<_>, _>>()?;
-        let (info, components) = self.handle.open_group(Some(cluster), devices)?;
+        let open = |device: &DeviceRecord| {
+            let opened = open_released(device);
+            opened.inspect_err(|error| tracing::warn!(%error, "a device that was being added, or was leaving")).ok()
+        };
+        let devices = GroupDevices {
+            devices: devices.iter().map(open_released).collect::<Result<Vec<_>, _>>()?,
+            maybe: maybe.iter().filter_map(open).collect(),
+            lost: lost.clone(),
+            numbers_from: *numbers_from,
+        };
+        let (info, components) = self.handle.commands().open_group_with(Some(cluster), devices).wait()?;
         if info.group != group {
             self.handle.close_group(info.group)?;
             return Err(PlaneError::OtherGroup { wanted: group, found: info.group, name: info.name });
         }
         Ok(components)
+    }
+
+    fn add_capacity(&self, group: GroupId, number: u8, device: &DeviceRecord, force: bool) -> Result<(), PlaneError> {
+        check_memory(0, [device])?;
+        let device = create_device(device, CacheFile::Sparse)?;
+        Ok(self.handle.commands().add_capacity(group, number, device, force).wait()?)
+    }
+
+    fn remove_capacity(&self, group: GroupId, number: u8) -> Result<(), PlaneError> {
+        Ok(self.handle.commands().remove_capacity(group, number).wait()?)
+    }
+
+    fn capacity_numbers(&self, group: GroupId) -> Result<BTreeSet<u8>, PlaneError> {
+        Ok(self.handle.commands().capacity_numbers(group).wait()?)
     }
 
     fn close_group(&self, group: GroupId) -> Result<(), PlaneError> {

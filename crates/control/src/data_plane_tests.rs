@@ -219,19 +219,23 @@ fn a_component_that_is_gone_is_deleted_and_one_without_room_is_refused_for_room(
     );
 }
 
+fn of(devices: &[DeviceRecord]) -> OpenedDevices {
+    OpenedDevices { devices: devices.to_vec(), ..OpenedDevices::default() }
+}
+
 #[test]
 fn another_group_at_the_devices_of_one_is_closed_again() {
     let node = Node::new();
     let a = node.format("a", 1);
     node.plane.close_group(id(1)).unwrap();
-    let Err(why @ PlaneError::OtherGroup { wanted, found, .. }) = node.plane.open_group(CLUSTER, id(2), &a) else {
+    let Err(why @ PlaneError::OtherGroup { wanted, found, .. }) = node.plane.open_group(CLUSTER, id(2), &of(&a)) else {
         panic!("it is not this one")
     };
     assert_eq!((wanted, found), (id(2), id(1)));
     let why = why.to_string();
     assert!(why.contains("'a'") && why.contains("right devices"), "{why}");
     assert!(node.plane.stats().unwrap().groups.is_empty(), "nothing stays open");
-    node.plane.open_group(CLUSTER, id(1), &a).unwrap();
+    node.plane.open_group(CLUSTER, id(1), &of(&a)).unwrap();
     let open: Vec<_> = node.plane.stats().unwrap().groups.iter().map(|g| g.group).collect();
     assert_eq!(open, [id(1)], "its devices were free");
 }
@@ -247,7 +251,7 @@ fn devices_whose_tables_do_not_fit_in_memory_are_refused_before_anything_is_done
     let spec = FormatSpec { cluster: CLUSTER, group: id(1), name: "huge".into(), shards: 1, created_unix_s: 1, force: false };
     let refused = [
         node.plane.format_group(spec, &devices[0], CacheFile::Sparse, &devices[1..]),
-        node.plane.open_group(CLUSTER, id(1), &devices).map(drop),
+        node.plane.open_group(CLUSTER, id(1), &of(&devices)).map(drop),
     ];
     for error in refused {
         let Err(why @ PlaneError::Memory { .. }) = error else { panic!("{error:?}") };

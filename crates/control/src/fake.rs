@@ -12,7 +12,7 @@ use directory::record::DeviceRecord;
 use frontend::{ControlRequestId, Refused, Reply};
 use nvmf::{ListenerSpec, SessionInfo};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     net::SocketAddr,
     sync::{Mutex, MutexGuard, mpsc},
 };
@@ -23,6 +23,7 @@ use store::GroupError;
 struct FakeGroup {
     cluster: ClusterId,
     devices: Vec<DeviceRecord>,
+    numbers: BTreeSet<u8>,
     open: bool,
     next_no: u32,
     components: BTreeMap<ComponentNo, ComponentSpec>,
@@ -218,7 +219,8 @@ fn reserved(group: &FakeGroup, index: u8) -> u64 {
 }
 
 fn check_room(group: &FakeGroup, new: &ComponentSpec) -> Result<(), PlaneError> {
-    let Some(device) = group.devices.get(new.capacity_index as usize + 1) else {
+    let there = group.numbers.contains(&new.capacity_index);
+    let Some(device) = group.devices.get(new.capacity_index as usize + 1).filter(|_| there) else {
         let missing = GroupError::NoDevice { index: new.capacity_index, count: group.devices.len() - 1 };
         return Err(group_error(missing));
     };
@@ -245,12 +247,14 @@ impl DataPlane for FakePlane {
         // As the host: the files are there when it fails.
         let mut state = self.check("format_group")?;
         state.files.push(file);
-        let group = FakeGroup { cluster: spec.cluster, devices, open: true, next_no: 1, components: BTreeMap::new() };
+        let numbers = (0..capacity.len() as u8).collect();
+        let group = FakeGroup { cluster: spec.cluster, devices, numbers, open: true, next_no: 1, components: BTreeMap::new() };
         state.groups.insert(spec.group, group);
         Ok(())
     }
 
-    fn open_group(&self, cluster: ClusterId, group: GroupId, devices: &[DeviceRecord]) -> Result<Vec<ComponentInfo>, PlaneError> {
+    fn open_group(&self, cluster: ClusterId, group: GroupId, given: &OpenedDevices) -> Result<Vec<ComponentInfo>, PlaneError> {
+        let OpenedDevices { devices, lost, .. } = given;
         let mut state = self.check("open_group")?;
         let found =
             state.groups.get_mut(&group).ok_or_else(|| group_error(GroupError::NotOurs { device: name(&devices[0]), what: "nothing" }))?;
@@ -259,6 +263,8 @@ impl DataPlane for FakePlane {
             return Err(group_error(other));
         }
         found.open = true;
+        found.numbers.retain(|number| !lost.contains(number));
+        found.components.retain(|_, c| !lost.contains(&c.capacity_index));
         let component = |(no, c): (&ComponentNo, &ComponentSpec)| ComponentInfo {
             copy: false,
             no: *no,
@@ -270,6 +276,34 @@ impl DataPlane for FakePlane {
             descriptor: c.descriptor.clone(),
         };
         Ok(found.components.iter().map(component).collect())
+    }
+
+    fn add_capacity(&self, group: GroupId, number: u8, device: &DeviceRecord, _: bool) -> Result<(), PlaneError> {
+        let mut state = self.check("add_capacity")?;
+        let group = open(&mut state, group)?;
+        if !group.numbers.insert(number) {
+            return Err(group_error(GroupError::NumberTaken { index: number }));
+        }
+        let at = usize::from(number) + 1;
+        group.devices.resize(group.devices.len().max(at + 1), device.clone());
+        group.devices[at] = device.clone();
+        Ok(())
+    }
+
+    fn remove_capacity(&self, group: GroupId, number: u8) -> Result<(), PlaneError> {
+        let mut state = self.check("remove_capacity")?;
+        let group = open(&mut state, group)?;
+        let components = group.components.values().filter(|c| c.capacity_index == number).count();
+        if components > 0 {
+            let device = name(&group.devices[usize::from(number) + 1]);
+            return Err(group_error(GroupError::NotVacated { device, components }));
+        }
+        group.numbers.remove(&number);
+        Ok(())
+    }
+
+    fn capacity_numbers(&self, group: GroupId) -> Result<BTreeSet<u8>, PlaneError> {
+        Ok(open(&mut *self.check("capacity_numbers")?, group)?.numbers.clone())
     }
 
     fn close_group(&self, group: GroupId) -> Result<(), PlaneError> {
@@ -438,7 +472,7 @@ impl DataPlane for FakePlane {
                 .collect(),
             buffer_bytes: g.devices[0].bytes(),
             buffer_used_bytes: 1 << 20,
-            capacity_bytes: g.devices[1..].iter().map(DeviceRecord::bytes).collect(),
+            capacity_bytes: (0u8..).zip(&g.devices[1..]).map(|(n, d)| if g.numbers.contains(&n) { d.bytes() } else { 0 }).collect(),
             capacity_used_bytes: g.devices[1..].iter().map(|_| 0).collect(),
             capacity_reserved_bytes: (0..g.devices.len() as u8 - 1).map(|n| reserved(g, n)).collect(),
             components: g.components.keys().map(|no| (no.0, 0)).collect(),

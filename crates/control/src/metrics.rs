@@ -282,8 +282,8 @@ fn capacity(page: &mut Page, group: &api::Group) {
     page.gauge("basalt_group_components", "Components on a disk group.", &labels, group.components);
     page.gauge("basalt_buffer_size_bytes", "Room in the write buffer of a disk group.", &labels, group.buffer_bytes);
     page.gauge("basalt_buffer_used_bytes", "Used room in the write buffer of a disk group.", &labels, group.buffer_used_bytes);
-    for (n, device) in group.capacity.iter().enumerate() {
-        let number = n.to_string();
+    for device in &group.capacity {
+        let number = device.number.unwrap_or_default().to_string();
         let labels = [("group", group.name.as_str()), ("index", &number), ("device", &device.path)];
         page.gauge("basalt_capacity_size_bytes", "What a capacity device can hold.", &labels, device.usable_bytes.unwrap_or(0));
         page.gauge("basalt_capacity_used_bytes", "What a capacity device holds.", &labels, device.used_bytes.unwrap_or(0));

@@ -307,6 +307,19 @@ pub enum CacheFile {
     Sparse,
 }
 
+/// The devices of a group that is opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenedDevices {
+    /// Those that it has, cache first.
+    pub devices: Vec<DeviceRecord>,
+    /// Of which it is not known whether they are there, and devices of the group.
+    pub maybe: Vec<DeviceRecord>,
+    /// The numbers of those that are gone for good: the group is rid of them.
+    pub lost: Vec<u8>,
+    /// Every component number below this one was given, by the directory.
+    pub numbers_from: u32,
+}
+
 /// The data plane of this node. Calls wait; not for async threads.
 pub trait DataPlane: Send + Sync {
     /// Whether it serves volumes with copies on several nodes.
@@ -316,7 +329,13 @@ pub trait DataPlane: Send + Sync {
     /// Makes a group on devices (files are created) and opens it.
     fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, file: CacheFile, capacity: &[DeviceRecord]) -> Result<(), PlaneError>;
     /// Opens a group; gives the components found in it.
-    fn open_group(&self, cluster: ClusterId, group: GroupId, devices: &[DeviceRecord]) -> Result<Vec<ComponentInfo>, PlaneError>;
+    fn open_group(&self, cluster: ClusterId, group: GroupId, devices: &OpenedDevices) -> Result<Vec<ComponentInfo>, PlaneError>;
+    /// Adds a capacity device (a file is created) to a group that is open, at a number that has none.
+    fn add_capacity(&self, group: GroupId, number: u8, device: &DeviceRecord, force: bool) -> Result<(), PlaneError>;
+    /// A capacity device on which no component lies leaves a group that is open.
+    fn remove_capacity(&self, group: GroupId, number: u8) -> Result<(), PlaneError>;
+    /// The numbers of the capacity devices that an open group has.
+    fn capacity_numbers(&self, group: GroupId) -> Result<BTreeSet<u8>, PlaneError>;
     /// Closes a group after a checkpoint.
     fn close_group(&self, group: GroupId) -> Result<(), PlaneError>;
     /// Begins a scrub.

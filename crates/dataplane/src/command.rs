@@ -21,10 +21,11 @@ use object::grant::GrantCell;
 use object::owner::Command as OwnerCommand;
 use object::{GroupRoute, GroupSlot};
 use rt::{Device, Inlet, InletError};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use store::{ComponentInfo, ComponentNo, ComponentSpec, ComponentUpdate, FormatSpec, GroupInfo, Probe, Settings};
+use store::{ComponentInfo, ComponentNo, ComponentSpec, ComponentUpdate, FormatSpec, GroupDevices, GroupInfo, Probe, Settings};
 
 /// How long the owner of a volume may take to serve it as this node does.
 pub const CONFIRM_MAX: base::Duration = base::Duration::from_secs(5);
@@ -110,6 +111,10 @@ impl<F: FrontEnd> CommandSender<F> {
     }
     /// Opens a disk group: recovers every shard, then serves.
     pub fn open_group(&self, cluster: Option<ClusterId>, devices: Vec<Device>) -> Completion<(GroupInfo, Vec<ComponentInfo>)> {
+        self.open_group_with(cluster, GroupDevices { devices, ..GroupDevices::default() })
+    }
+    /// The same, where devices came or went.
+    pub fn open_group_with(&self, cluster: Option<ClusterId>, devices: GroupDevices) -> Completion<(GroupInfo, Vec<ComponentInfo>)> {
         self.give(move |c| async move { c.open_group(cluster, devices).await })
     }
     /// Closes a disk group after a checkpoint. Volumes on it fail from now on.
@@ -121,6 +126,31 @@ impl<F: FrontEnd> CommandSender<F> {
             c.core.borrow_mut().ledger.groups.remove(&group);
             Ok(())
         })
+    }
+    /// Adds capacity device `index` to a disk group that is open; components may be made on it when this has ended. Refuses a device that holds
+    /// something, except with `force`.
+    pub fn add_capacity(&self, group: GroupId, index: u8, device: Device, force: bool) -> Completion<()> {
+        self.give(move |c| async move {
+            let (slot, group) = c.slot(group)?;
+            let adding = group.add_capacity(&c.rt, index, &device, force).await?;
+            c.call_all(Call::AddCapacity { slot, new: adding.capacity().clone() }).await?;
+            adding.done();
+            Ok(())
+        })
+    }
+    /// Capacity device `index`, on which no component lies any more, leaves a disk group that is open.
+    pub fn remove_capacity(&self, group: GroupId, index: u8) -> Completion<()> {
+        self.give(move |c| async move {
+            let (slot, group) = c.slot(group)?;
+            let removing = group.remove_capacity(&c.rt, index).await?;
+            c.call_all(Call::RemoveCapacity { slot, index }).await?;
+            removing.done(&c.rt).await;
+            Ok(())
+        })
+    }
+    /// The numbers of the capacity devices of a disk group that is open.
+    pub fn capacity_numbers(&self, group: GroupId) -> Completion<BTreeSet<u8>> {
+        self.give(move |c| async move { Ok(c.slot(group)?.1.info().numbers().collect()) })
     }
     /// Makes a component, durably. Idempotent by `spec.id`.
     pub fn create_component(&self, group: GroupId, spec: ComponentSpec) -> Completion<ComponentNo> {
@@ -226,8 +256,12 @@ impl<F: FrontEnd> CommandSender<F> {
                 }
             }
             let core = c.core.borrow();
-            let groups =
-                core.ledger.groups.values().map(|g| GroupSnapshot { info: g.group.info().clone(), devices: g.devices.clone() }).collect();
+            let groups = core
+                .ledger
+                .groups
+                .values()
+                .map(|g| GroupSnapshot { info: (*g.group.info()).clone(), devices: g.group.devices() })
+                .collect();
             let resyncs = core.ownership.as_ref().map(|own| own.resyncing()).unwrap_or_default();
             let slow_copies = core.ownership.as_ref().map(|own| own.slow_copies()).unwrap_or_default();
             let failed_copies = core.ownership.as_ref().map(|own| own.failed_copies()).unwrap_or_default();
@@ -344,10 +378,10 @@ impl<F: FrontEnd> CoreController<F> {
     async fn open_group(
         &self,
         cluster: Option<ClusterId>,
-        devices: Vec<Device>,
+        devices: GroupDevices,
     ) -> Result<(GroupInfo, Vec<ComponentInfo>), DataPlaneError> {
-        let group = store::open_group(&self.rt, cluster, &devices).await?;
-        let info = group.info().clone();
+        let group = store::open_group_with(&self.rt, cluster, &devices).await?;
+        let info = (*group.info()).clone();
         let cores = self.rt.cores();
         let (slot, first_core, settings) = {
             let ledger = &mut self.core.borrow_mut().ledger;
@@ -398,7 +432,7 @@ impl<F: FrontEnd> CoreController<F> {
         }
         self.call_all(Call::Route { slot, route: Some(route) }).await?;
         let components = group.components();
-        self.core.borrow_mut().ledger.groups.insert(info.group, OpenGroup { slot, route, group, devices });
+        self.core.borrow_mut().ledger.groups.insert(info.group, OpenGroup { slot, route, group });
         // Before anybody is granted anything of what they are copies of.
         let accepted = self.accepted_epochs(info.group).await?;
         let accepted = accepted.into_iter().filter_map(|copy| Some((copy.component, (copy.epoch, copy.by?))));

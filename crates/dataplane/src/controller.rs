@@ -100,6 +100,23 @@ impl<F: FrontEnd> CoreController<F> {
                 core.router.lanes_mut().forget(&self.rt, object::ComponentAt { group: slot, no });
                 Ok(())
             }
+            Call::AddCapacity { slot, new } => {
+                let mut core = self.core.borrow_mut();
+                core.router.lanes_mut().shards_mut().filter(|(s, ..)| *s == slot).for_each(|(_, _, shard)| shard.add_capacity(&new));
+                Ok(())
+            }
+            Call::RemoveCapacity { slot, index } => {
+                let is_vacant = |core: &Core<F>| {
+                    let mut shards = core.router.lanes().shards().filter(|(s, ..)| *s == slot);
+                    shards.all(|(_, _, shard)| shard.is_vacant(index))
+                };
+                while !is_vacant(&self.core.borrow()) {
+                    self.rt.sleep(QUIET_POLL).await;
+                }
+                let mut core = self.core.borrow_mut();
+                core.router.lanes_mut().shards_mut().filter(|(s, ..)| *s == slot).for_each(|(_, _, shard)| shard.remove_capacity(index));
+                Ok(())
+            }
             Call::Apply { layout, view } => {
                 let core = &mut *self.core.borrow_mut();
                 if hooks::seeded(SeededFault::GrowthOnOneCore) && self.rt.core() > 0 && core.router.layout(VolumeRef(0)).is_some() {

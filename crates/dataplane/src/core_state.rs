@@ -20,7 +20,6 @@ pub(crate) struct OpenGroup {
     pub(crate) slot: GroupSlot,
     pub(crate) route: GroupRoute,
     pub(crate) group: Group,
-    pub(crate) devices: Vec<rt::Device>,
 }
 
 /// What the limits of a volume were made from, and the limits with what they have counted.

@@ -14,7 +14,7 @@ use object::owner::Event;
 use object::{ComponentAt, FillOrder, FillSays, GroupRoute, GroupSlot, LayoutView, RouterMsg, VolumeRef};
 use std::ops::Range;
 use std::sync::Arc;
-use store::{ComponentInfo, ComponentNo, Group, Settings};
+use store::{ComponentInfo, ComponentNo, Group, NewCapacity, Settings};
 
 /// Messages between two cores.
 pub(crate) enum CoreMsg<F: FrontEnd> {
@@ -66,6 +66,16 @@ pub(crate) enum Call<V> {
     DropComponent {
         slot: GroupSlot,
         no: ComponentNo,
+    },
+    /// The shards of a group get one more capacity device.
+    AddCapacity {
+        slot: GroupSlot,
+        new: NewCapacity,
+    },
+    /// They have one no more: when nothing of it is in use.
+    RemoveCapacity {
+        slot: GroupSlot,
+        index: u8,
     },
     Apply {
         layout: Arc<LayoutView>,

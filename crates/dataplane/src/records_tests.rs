@@ -17,6 +17,7 @@ fn group() -> GroupRecord {
         stage: Stage::Ready,
         cache: device(),
         capacity: vec![device()],
+        changes: Default::default(),
         shards: 4,
         created_unix_s: 7,
     }

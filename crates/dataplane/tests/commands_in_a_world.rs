@@ -306,3 +306,52 @@ fn seeded_faults_are_noticed() {
     notices(SeededFault::FenceNotAwaited, within);
     notices(SeededFault::FenceGoesToSomeShards, within);
 }
+
+#[test]
+fn a_device_comes_and_goes_on_all_cores_and_power_may_go_between() {
+    for seed in 0..12 {
+        let mut lab = Lab::new(seed);
+        lab.devices.push(lab.world.device(48 << 20, SimDeviceOptions::default()));
+        let (group, new) = (lab.format().group, lab.devices[2].clone());
+        let (cache, old) = (lab.devices[0].clone(), lab.devices[1].clone());
+        let open = |lab: &mut Lab| {
+            let devices = store::GroupDevices { devices: vec![cache.clone(), old.clone()], maybe: vec![new.clone()], ..Default::default() };
+            lab.give(|o| o.open_group_with(Some(cluster()), devices)).unwrap()
+        };
+        open(&mut lab);
+        let on_new = |n| ComponentSpec { capacity_index: 1, ..component(n) };
+        let first = lab.give(|o| o.create_component(group, component(1))).unwrap();
+        assert!(lab.give(|o| o.create_component(group, on_new(2))).is_err(), "there is no such device yet");
+        // Components are made at once, and power goes at some instant of all that.
+        let (add, d) = (lab.commands.borrow().clone().unwrap(), new.clone());
+        let adding = add.add_capacity(group, 1, d, false);
+        lab.world.run_for(Duration::from_nanos(seed * 250_000));
+        let added = adding.try_take();
+        lab.power_cycle();
+        let (_, found) = open(&mut lab);
+        assert_eq!(found.iter().map(|c| c.no).collect::<Vec<_>>(), [first]);
+        let numbers = lab.give(|o| o.capacity_numbers(group)).unwrap();
+        assert!(numbers.contains(&1) || added.is_none(), "seed {seed}: it was added");
+        if !numbers.contains(&1) {
+            let d = new.clone();
+            lab.give(|o| o.add_capacity(group, 1, d, true)).unwrap();
+        }
+        let second = lab.give(|o| o.create_component(group, on_new(2))).unwrap();
+        let refused = lab.give(|o| o.remove_capacity(group, 1)).unwrap_err();
+        assert!(refused.to_string().contains("holds 1 component(s)"), "{refused}");
+        lab.give(|o| o.check()).unwrap();
+        let stats = lab.give(|o| o.stats()).unwrap();
+        assert_eq!((stats.groups[0].devices.len(), stats.groups[0].info.numbers().count()), (3, 2));
+        let shards: Vec<_> = stats.cores.iter().flat_map(|c| &c.shards).collect();
+        assert!(shards.len() == 4 && shards.iter().all(|s| s.stats.space.len() == 2 && s.stats.space[1].total > 0), "each shard knows it");
+        lab.give(|o| o.delete_component(group, second)).unwrap();
+        lab.give(|o| o.remove_capacity(group, 1)).unwrap();
+        assert!(lab.give(|o| o.create_component(group, on_new(3))).is_err());
+        lab.give(|o| o.check()).unwrap();
+        lab.power_cycle();
+        lab.devices.truncate(2);
+        let (info, found) = lab.open().unwrap();
+        assert_eq!((info.numbers().collect::<Vec<_>>(), found.len()), (vec![0], 1));
+        assert!(lab.give(|o| o.create_component(group, component(4))).unwrap().0 > second.0, "seed {seed}: a number is given again");
+    }
+}

@@ -70,6 +70,7 @@ fn group(node: usize, n: usize) -> GroupRecord {
         stage: Stage::Ready,
         cache: device(0),
         capacity: (1..5).map(device).collect(),
+        changes: Default::default(),
         shards: 8,
         created_unix_s: 0,
     }

@@ -34,7 +34,17 @@ impl NodeDevices for Memory {
 
 fn group(device: DeviceRecord, stage: Stage) -> GroupRecord {
     let (id, capacity) = (GroupId::from_bytes([1; 16]), vec![device.clone()]);
-    GroupRecord { id, name: "g".into(), node: "a".into(), stage, cache: device, capacity, shards: 1, created_unix_s: 1 }
+    GroupRecord {
+        id,
+        name: "g".into(),
+        node: "a".into(),
+        stage,
+        cache: device,
+        capacity,
+        changes: Default::default(),
+        shards: 1,
+        created_unix_s: 1,
+    }
 }
 
 /// Writes a volume of two mirrors that is to be made.

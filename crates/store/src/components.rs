@@ -75,6 +75,12 @@ pub struct ComponentInfo {
     pub copy: bool,
 }
 
+/// The generation that the pages of a device's tables begin behind, by that of one of its heads: what the device had when it was of the group
+/// before is below it (`docs/on-disk-format.md`).
+pub(crate) const fn base_of(generation: u64) -> u64 {
+    generation & !(u32::MAX as u64)
+}
+
 /// Where a record lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
@@ -103,6 +109,14 @@ struct DevicePages {
     pages: Vec<Page>,
     /// For a page that is not yet in use: what was tried.
     next_generation: u64,
+    /// Every page that the device had when it was of the group before has a generation at or below this.
+    base: u64,
+}
+
+impl DevicePages {
+    fn new(geometry: &CapacityGeometry) -> Self {
+        Self { geometry: *geometry, head_generation: 1, head_slot: 0, pages: Vec::new(), next_generation: 0, base: 0 }
+    }
 }
 
 /// A change that is not durable yet.
@@ -139,14 +153,31 @@ pub(crate) struct ComponentTable {
 
 impl ComponentTable {
     pub(crate) fn new(tag: FormatTag, capacity: &[CapacityGeometry]) -> Self {
-        let device = |geometry: &CapacityGeometry| DevicePages {
-            geometry: *geometry,
-            head_generation: 1,
-            head_slot: 0,
-            pages: Vec::new(),
-            next_generation: 0,
-        };
-        Self { tag, devices: capacity.iter().map(device).collect(), active: BTreeMap::new(), by_id: BTreeMap::new(), number_next: 1 }
+        let devices = capacity.iter().map(DevicePages::new).collect();
+        Self { tag, devices, active: BTreeMap::new(), by_id: BTreeMap::new(), number_next: 1 }
+    }
+
+    /// Every number below this one was given.
+    pub(crate) fn numbers_from(&mut self, number: u32) {
+        self.number_next = self.number_next.max(number);
+    }
+    /// The next number.
+    pub(crate) fn number_next(&self) -> u32 {
+        self.number_next
+    }
+    /// There is a device with an empty table at this number, or none any more. No component is there.
+    pub(crate) fn set_device(&mut self, device: u8, geometry: &CapacityGeometry, head: Newest) {
+        debug_assert_eq!(self.on_device(device), 0);
+        let index = usize::from(device);
+        if self.devices.len() <= index {
+            self.devices.resize_with(index + 1, || DevicePages::new(&CapacityGeometry::NONE));
+        }
+        self.devices[index] = DevicePages::new(geometry);
+        self.set_head(device, head);
+    }
+    /// How many components lie on a device.
+    pub(crate) fn on_device(&self, device: u8) -> usize {
+        self.active.values().filter(|at| at.device == device).count()
     }
 
     /// Where the head or a page belongs.
@@ -158,6 +189,8 @@ impl ComponentTable {
     pub(crate) fn set_head(&mut self, device: u8, newest: Newest) {
         let d = &mut self.devices[usize::from(device)];
         (d.head_generation, d.head_slot) = (newest.generation, newest.slot);
+        d.base = base_of(newest.generation);
+        d.next_generation = d.base;
     }
 
     /// Takes the next page of a device, from page 1 on.
@@ -319,7 +352,7 @@ impl ComponentTable {
         let d = &mut self.devices[usize::from(place.device)];
         if grows {
             d.head_slot ^= 1;
-            d.pages.push(Page { generation: core::mem::take(&mut d.next_generation), ..Page::NEW });
+            d.pages.push(Page { generation: core::mem::replace(&mut d.next_generation, d.base), ..Page::NEW });
         }
         let page = &mut d.pages[place.page as usize - 1];
         page.slot ^= 1;

@@ -96,6 +96,19 @@ pub struct CapacityGeometry {
 }
 
 impl CapacityGeometry {
+    /// Of a number at which there is no device any more.
+    pub const NONE: Self = Self {
+        component_table_offset: 0,
+        component_pages: 0,
+        chunk_table_offset: 0,
+        chunk_pages_per_shard: 0,
+        chunk_area_offset: 0,
+        chunks_per_shard: 0,
+    };
+    /// Whether there is no device.
+    pub fn is_none(&self) -> bool {
+        *self == Self::NONE
+    }
     /// The first byte of a chunk.
     pub fn chunk_offset(&self, shard: u8, chunk: u32) -> u64 {
         assert!(chunk < self.chunks_per_shard);
@@ -114,7 +127,7 @@ impl CapacityGeometry {
     }
     /// How many components fit into the table.
     pub fn components_max(&self) -> u32 {
-        (self.component_pages - 1) * COMPONENTS_PER_PAGE as u32
+        self.component_pages.saturating_sub(1) * COMPONENTS_PER_PAGE as u32
     }
 
     /// Chooses the sizes for a capacity device; on failure the bytes that it would need.

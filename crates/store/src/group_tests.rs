@@ -3,9 +3,11 @@
 use super::*;
 use crate::superblock::{probe, update};
 use base::{ComponentId, ObjectId};
+use format::disk::DiskError;
 use format::disk::component::{get_record, put_record};
 use format::disk::log::COMPONENT_NO_MAX;
 use format::disk::superblock::SUPERBLOCK_OFFSETS;
+use format::disk::superblock::VERSION_MAJOR;
 use rt::sim::{HostId, SimDeviceOptions, SimDisk, TasksOnly, World};
 
 const MIB: u64 = 1 << 20;
@@ -122,7 +124,7 @@ fn a_formatted_group_opens_in_any_order_and_says_what_it_is() {
     for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
         let devices: Vec<Device> = order.iter().map(|i: &usize| fixture.devices[*i].clone()).collect();
         let group = fixture.open_these(&devices).unwrap();
-        assert_eq!(group.info(), &made);
+        assert_eq!(*group.info(), made);
         assert_eq!((group.cache().id(), group.capacity()[1].id()), (fixture.devices[0].id(), fixture.devices[2].id()));
         assert!(group.components().is_empty());
     }
@@ -255,8 +257,8 @@ fn a_newer_format_is_refused_by_name() {
     let crc = base::crc32c(&[&block[..8], &block[12..]].concat());
     block[8..12].copy_from_slice(&crc.to_le_bytes());
     fixture.disk(0).poke(0, &block);
-    assert_eq!(fixture.probe(0), Probe::Newer { major: 5 });
-    assert_eq!(fixture.refusal(), GroupError::Newer { device: fixture.devices[0].name().into(), major: 5 });
+    assert_eq!(fixture.probe(0), Probe::Newer { major: VERSION_MAJOR + 1 });
+    assert_eq!(fixture.refusal(), GroupError::Newer { device: fixture.devices[0].name().into(), major: VERSION_MAJOR + 1 });
     assert!(fixture.format(spec(2, false)).unwrap_err().to_string().contains("newer Basalt"));
 }
 
@@ -507,7 +509,7 @@ fn where_more_is_promised_than_there_is_a_component_without_a_promise_is_still_m
     let mut fixture = Fixture::formatted(1);
     let group = fixture.open().unwrap();
     fixture.create(&group, component(1, 0)).unwrap();
-    fixture.rewrite_page(group.info(), 1, |page| {
+    fixture.rewrite_page(&group.info(), 1, |page| {
         let record = get_record(page, 0).unwrap().unwrap();
         put_record(page, 0, Some(&format::disk::ComponentRecord { reserve_chunks: 1 << 40, ..record }));
     });
@@ -556,7 +558,7 @@ fn a_component_is_the_same_only_with_the_same_object_and_its_use_ends_with_it() 
 fn each_version_of_a_page_of_components_and_of_the_head_goes_to_the_other_slot() {
     let mut fixture = Fixture::formatted(1);
     let group = fixture.open().unwrap();
-    let info = group.info().clone();
+    let info = (*group.info()).clone();
     assert_eq!(fixture.generations(&info, 0), [1, 0]);
     for i in 0..16 {
         fixture.create(&group, component(i, 0)).unwrap();
@@ -583,7 +585,7 @@ fn after_the_highest_number_there_is_no_other_component() {
     let group = fixture.open().unwrap();
     fixture.create(&group, component(1, 0)).unwrap();
     for (number, next) in [(COMPONENT_NO_MAX - 1, true), (COMPONENT_NO_MAX, false)] {
-        fixture.rewrite_page(group.info(), 1, |page| {
+        fixture.rewrite_page(&group.info(), 1, |page| {
             let record = get_record(page, 0).unwrap().unwrap();
             put_record(page, 0, Some(&format::disk::ComponentRecord { number, ..record }));
             put_record(page, 1, None);
@@ -603,7 +605,7 @@ fn a_head_that_counts_more_pages_than_there_are_is_damaged() {
     let mut fixture = Fixture::formatted(1);
     let group = fixture.open().unwrap();
     let pages = group.info().geometry.capacity[0].component_pages;
-    fixture.rewrite_page(group.info(), 0, |page| TableHead { pages_used: u64::from(pages) + 1 }.build(page));
+    fixture.rewrite_page(&group.info(), 0, |page| TableHead { pages_used: u64::from(pages) + 1 }.build(page));
     let cause = DiskError::Value { field: "pages used" };
     let device = fixture.devices[1].name().into();
     assert_eq!(fixture.refusal(), GroupError::TableDamaged { device, table: "component", shard: 0, page: 0, cause });
@@ -631,7 +633,7 @@ fn a_page_that_was_read_wrong_is_read_again_and_what_comes_then_is_what_counts()
     for i in 0..2 {
         fixture.create(&group, component(i, 0)).unwrap();
     }
-    let (info, device) = (group.info().clone(), fixture.devices[1].clone());
+    let (info, device) = ((*group.info()).clone(), fixture.devices[1].clone());
     assert_eq!(fixture.generations(&info, 1), [1, 2]);
     let offset = fixture.page_at(&info, 1, 0);
     let right = fixture.disk(1).peek(offset, 2 * BLOCK_BYTES);
@@ -641,10 +643,10 @@ fn a_page_that_was_read_wrong_is_read_again_and_what_comes_then_is_what_counts()
         wrong.iter().for_each(|at| slots[*at] ^= 1);
         let (address, device) = (ComponentTable::address(0, 1), device.clone());
         let (found, slots) = fixture.world.block_on(fixture.host, async |rt| {
-            let found = slots::newest(&rt, &device, offset, &mut slots, info.tag, address).await;
+            let found = crate::slots::newest(&rt, &device, offset, &mut slots, info.tag, address).await;
             (found, slots)
         });
-        assert_eq!(found, Ok(page::Newest { slot: 1, generation: 2, doubtful: false }), "{wrong:?}");
+        assert_eq!(found, Ok(format::disk::page::Newest { slot: 1, generation: 2, doubtful: false }), "{wrong:?}");
         assert!(slots == right, "{wrong:?}");
     }
 }

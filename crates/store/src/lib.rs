@@ -34,7 +34,9 @@ mod tests;
 pub use buffer::ATOMIC_BLOCKS;
 pub use components::{ComponentInfo, ComponentNo, ComponentSpec, ComponentUpdate};
 pub use geometry::{CapacityGeometry, Geometry, LogGeometry, memory_bytes};
-pub use group::{FormatSpec, Group, GroupError, GroupInfo, format_group, open_group};
+pub use group::{
+    Adding, FormatSpec, Group, GroupDevices, GroupError, GroupInfo, NewCapacity, Removing, format_group, open_group, open_group_with,
+};
 pub use pace::{Rules, Settings};
 pub use replica::ReplicaView;
 pub use shard::copies::{CopyChunk, CopyList, LIST_CHUNKS_MAX};

@@ -88,6 +88,10 @@ pub(crate) async fn open(rt: &Rt, group: &Group, shard: u8, settings: Settings) 
         state.add_component(no, &plain);
     }
     let mut gathered = replay_all(rt, &mut state, &reader, found).await?;
+    // Also of a component whose device is gone, with the record that said so.
+    if !hooks::seeded(SeededFault::NumbersOfLogForgotten) {
+        group.number_was_given(gathered.highest);
+    }
     // The end of the log, and where the next batch begins: in the next segment, or, if its first write fails, in the one after it.
     let ring = state.log.ring();
     let (head, next) = (ring.head(), ring.head() + 1);
@@ -123,6 +127,8 @@ struct Gathered {
     epochs: NewestEpochs,
     /// What the next record is, if it is content of another copy.
     range: Option<format::disk::copies::Range>,
+    /// The highest number of a component that a record names.
+    highest: u32,
 }
 
 /// Changes of copies that may be in doubt: their notes take up a thirty-second of the log.
@@ -132,7 +138,8 @@ fn in_doubt_max(segments: u32, segment_blocks: u32) -> usize {
 
 async fn replay_all(rt: &Rt, state: &mut State, reader: &LogReader<'_>, found: scan::Found) -> Result<Gathered, GroupError> {
     let mut chain: Option<Chain> = None;
-    let mut gathered = Gathered { found: FoundBlocks::new(&state.log), marks: Marks::new(), epochs: NewestEpochs::default(), range: None };
+    let mut gathered =
+        Gathered { found: FoundBlocks::new(&state.log), marks: Marks::new(), epochs: NewestEpochs::default(), range: None, highest: 0 };
     let seqs: Vec<u64> = (found.tail..found.head_seq()).collect();
     for group in seqs.chunks(hooks::tiny(SEGMENTS_AT_ONCE, 2)) {
         let contents = join_all(group.iter().map(|&seq| Box::pin(reader.content(&found, seq)))).await;
@@ -185,10 +192,11 @@ fn replay_segment(
 
 /// The effect of one record.
 fn replay(state: &mut State, gathered: &mut Gathered, seq: u64, record: &Record, crcs: impl Iterator<Item = u32>) {
+    gathered.highest = gathered.highest.max(record.component);
     if !record.kind.is_change() {
         return copies::replay(state, gathered, seq, record);
     }
-    let Gathered { found, marks, epochs, range } = gathered;
+    let Gathered { found, marks, epochs, range, .. } = gathered;
     let range = range.take();
     let (component, order) = (ComponentNo(record.component), &record.order);
     if !state.members.ended(component, record.block, order, true) {

@@ -101,6 +101,10 @@ impl Usage {
     pub(crate) fn room(&self, device: u8) -> Room {
         self.counts().rooms.entry(device).or_default().clone()
     }
+    /// A device has left: one that gets its number has a count of its own.
+    pub(crate) fn forget_room(&self, device: u8) {
+        self.counts().rooms.remove(&device);
+    }
     /// A component is no more, and its number is never given again.
     pub(crate) fn forget(&self, no: ComponentNo) {
         self.counts().components.remove(&no.0);

@@ -54,7 +54,17 @@ pub(crate) fn write(node: &mut ModelledNode, transaction: Transaction) {
 pub(crate) fn group((id, node, name): (GroupId, usize, String), shards: u8, mut devices: Vec<DeviceRecord>) -> GroupRecord {
     let capacity = devices.split_off(1);
     let cache = devices.remove(0);
-    GroupRecord { id, name, node: name_of(node), stage: Stage::Creating, cache, capacity, shards, created_unix_s: CREATED_UNIX_S }
+    GroupRecord {
+        id,
+        name,
+        node: name_of(node),
+        stage: Stage::Creating,
+        cache,
+        capacity,
+        changes: Default::default(),
+        shards,
+        created_unix_s: CREATED_UNIX_S,
+    }
 }
 
 /// A copy of a volume: on which node, in which group, and the capacity device of each mirror.

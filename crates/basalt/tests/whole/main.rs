@@ -12,6 +12,7 @@
 mod authentication;
 mod cluster;
 mod daemon;
+mod devices;
 mod faults;
 mod flood;
 mod guide;

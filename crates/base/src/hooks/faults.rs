@@ -653,5 +653,15 @@ listed! {
         AbortUnawaited,
         /// Over iSCSI, REGISTER gives another key to a host that does not name the one that it has.
         KeyNotAsked,
+        /// A capacity device leaves its group while components lie on it.
+        DeviceLeavesInUse,
+        /// With a capacity device goes what is known of the numbers that were given.
+        NumbersLeaveWithDevice,
+        /// The tables of a device that is added anew are not newer than those that it had.
+        GenerationsBeginAnew,
+        /// The cache device names a device that is added before that has a superblock.
+        NamedBeforeWritten,
+        /// Numbers of components that only the log names are given again.
+        NumbersOfLogForgotten,
     }
 }

@@ -41,6 +41,8 @@ pub(super) fn all(control: Arc<Control>) -> Router {
         .route("/cluster/v1/groups", post(create_group))
         .route("/cluster/v1/groups/{group}", delete(remove_group))
         .route("/cluster/v1/groups/{group}/scrub", post(scrub_group))
+        .route("/cluster/v1/groups/{group}/devices", post(add_device))
+        .route("/cluster/v1/groups/{group}/devices/{device}", delete(remove_device))
         .route("/cluster/v1/sessions", get(sessions))
         .route("/cluster/v1/drives", get(drives))
         .route("/cluster/v1/drives/{drive}", get(drive))
@@ -65,6 +67,12 @@ async fn remove_group(State(control): Engine, Path(group): Path<String>, Query(F
 }
 async fn scrub_group(State(control): Engine, Path(group): Path<String>) -> Answer<()> {
     run(control, move |c| c.scrub_group(&group)).await.map(Json)
+}
+async fn add_device(State(control): Engine, Path(group): Path<String>, Body(body): Body<AddedDevice>) -> Answer<Group> {
+    run(control, move |c| c.add_device(&group, &body)).await.map(Json)
+}
+async fn remove_device(State(control): Engine, Path((group, device)): Path<(String, String)>, Query(how): Query<Removal>) -> Answer<Group> {
+    run(control, move |c| c.remove_device(&group, &device, how)).await.map(Json)
 }
 async fn sessions(State(control): Engine) -> Answer<Vec<Session>> {
     run(control, Control::sessions_here).await.map(Json)

@@ -13,6 +13,7 @@ mod drive_types;
 mod formation_routes;
 mod formation_types;
 mod forward;
+mod group_types;
 mod handler;
 mod paging;
 mod router;

@@ -44,6 +44,8 @@ pub(super) fn all() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(groups, create_group))
         .routes(routes!(group, remove_group))
         .routes(routes!(scrub_group))
+        .routes(routes!(add_device))
+        .routes(routes!(remove_device))
         .routes(routes!(policies, create_policy))
         .routes(routes!(policy, change_policy, delete_policy))
         .routes(routes!(volumes, create_volume))
@@ -308,6 +310,37 @@ async fn remove_group(
 )]
 async fn scrub_group(State(control): Engine, Path(group): Path<String>) -> Result<StatusCode, Problem> {
     run(control, move |c| c.scrub_group(&group)).await.map(|()| StatusCode::NO_CONTENT)
+}
+
+/// Adds a capacity device to a disk group in use. Volumes can lie on it when this is answered.
+#[utoipa::path(
+    post,
+    path = "/api/v1/groups/{group}/devices",
+    tag = "groups",
+    params(("group" = String, Path, description = "Name or id")),
+    request_body = AddedDevice,
+    responses((status = 200, description = "Done", body = Group), (status = "default", description = "Not done", body = Problem))
+)]
+async fn add_device(State(control): Engine, Path(group): Path<String>, Body(body): Body<AddedDevice>) -> Answer<Group> {
+    run(control, move |c| c.add_device(&group, &body)).await.map(Json)
+}
+
+/// Has a capacity device leave a disk group.
+///
+/// What lies on it goes to other devices while hosts use it, then it leaves. Answered when that has begun: the group says how the device is.
+#[utoipa::path(
+    delete,
+    path = "/api/v1/groups/{group}/devices/{device}",
+    tag = "groups",
+    params(
+        ("group" = String, Path, description = "Name or id"),
+        ("device" = String, Path, description = "Its path, as the group says it"),
+        Removal
+    ),
+    responses((status = 200, description = "Begun", body = Group), (status = "default", description = "Not done", body = Problem))
+)]
+async fn remove_device(State(control): Engine, Path((group, device)): Path<(String, String)>, Query(how): Query<Removal>) -> Answer<Group> {
+    run(control, move |c| c.remove_device(&group, &device, how)).await.map(Json)
 }
 
 /// All storage policies.

@@ -52,6 +52,10 @@ impl Bench {
     pub fn fail(&self, operation: &'static str) {
         self.plane.fail_next(operation, fake::stopped());
     }
+    /// A file of the bench.
+    pub fn at(&self, name: &str) -> std::path::PathBuf {
+        self.dir.path().join(name)
+    }
     /// A host is connected to a subsystem.
     fn connect(&self, host: &str, subsystem: &str) {
         self.plane.connect(nvmf::SessionInfo {

@@ -54,7 +54,13 @@ impl Control {
     }
 
     /// What acts on devices that only another node has is done by that node.
-    fn at_node<T: serde::de::DeserializeOwned>(&self, node: &str, method: &str, path: String, body: Option<Vec<u8>>) -> Result<T, Problem> {
+    pub(super) fn at_node<T: serde::de::DeserializeOwned>(
+        &self,
+        node: &str,
+        method: &str,
+        path: String,
+        body: Option<Vec<u8>>,
+    ) -> Result<T, Problem> {
         if !self.is_up(node)? {
             return Err(Problem::new(
                 crate::Code::Unavailable,
@@ -93,10 +99,11 @@ impl Control {
             stage: Stage::Creating,
             cache,
             capacity,
+            changes: BTreeMap::new(),
             shards,
             created_unix_s: now_unix_s(),
         };
-        self.refuse_shared_devices(&record)?;
+        self.refuse_shared_devices(record.devices())?;
         if !new.sparse {
             check_room(&record, &created)?;
         }
@@ -258,7 +265,7 @@ impl Control {
     }
 
     /// What a path means, and whether it may be used.
-    fn check_device(&self, device: &api::NewDevice, force: bool) -> Result<DeviceRecord, Problem> {
+    pub(super) fn check_device(&self, device: &api::NewDevice, force: bool) -> Result<DeviceRecord, Problem> {
         let text = device.path.as_str();
         if let Some(size) = text.strip_prefix("memory:") {
             let (size, populated) = size.strip_suffix(":populated").map_or((size, false), |size| (size, true));
@@ -316,16 +323,16 @@ impl Control {
         fair_size(&path, drive.bytes).map(|bytes| DeviceRecord::Block { path, bytes })
     }
 
-    /// No device twice, neither in this group nor in another.
-    fn refuse_shared_devices(&self, new: &GroupRecord) -> Result<(), Problem> {
+    /// No device twice, neither among these nor in a group of this node.
+    pub(super) fn refuse_shared_devices<'a>(&self, new: impl Iterator<Item = &'a DeviceRecord>) -> Result<(), Problem> {
         let real = |d: &DeviceRecord| d.path().map(|p| std::fs::canonicalize(p).unwrap_or_else(|_| p.into()));
         let mut seen = BTreeSet::new();
-        for path in new.devices().filter_map(real) {
+        for path in new.filter_map(real) {
             if !seen.insert(path.clone()) {
                 return Err(Problem::invalid(format!("{} is named twice", path.display()), "name each device once"));
             }
         }
-        for group in self.directory.all::<GroupRecord>()?.into_iter().filter(|g| g.node == new.node) {
+        for group in self.directory.all::<GroupRecord>()?.into_iter().filter(|g| g.node == self.identity.node) {
             if let Some(path) = group.devices().filter_map(real).find(|p| seen.contains(p)) {
                 return Err(Problem::refused(
                     format!("{} belongs to disk group {}", path.display(), group.name),
@@ -363,14 +370,23 @@ impl Control {
         let of = |n: usize, pick: fn(&GroupFigures) -> &Vec<u64>| figures.and_then(|f| pick(f).get(n).copied());
         let said = |n: usize| report.and_then(|r| r.devices.iter().find(|d| usize::from(d.index) == n));
         let reserved = |d: &DeviceReport| d.bytes.saturating_sub(d.used_bytes).saturating_sub(d.free_bytes);
-        let capacity = group.capacity.iter().enumerate().map(|(n, d)| api::Device {
-            usable_bytes: of(n, |f| &f.capacity_bytes).or_else(|| said(n).map(|d| d.bytes)),
-            used_bytes: of(n, |f| &f.capacity_used_bytes).or_else(|| said(n).map(|d| d.used_bytes)),
-            reserved_bytes: of(n, |f| &f.capacity_reserved_bytes).or_else(|| said(n).map(reserved)),
-            ..show_device(d)
+        let on = || objects.iter().flat_map(|o| o.components()).filter(|c| c.group == group.id);
+        let stays = self.live().devices_stay.clone();
+        let capacity = group.numbered().map(|(number, d, change)| {
+            let n = usize::from(number);
+            api::Device {
+                usable_bytes: of(n, |f| &f.capacity_bytes).or_else(|| said(n).map(|d| d.bytes)),
+                used_bytes: of(n, |f| &f.capacity_used_bytes).or_else(|| said(n).map(|d| d.used_bytes)),
+                reserved_bytes: of(n, |f| &f.capacity_reserved_bytes).or_else(|| said(n).map(reserved)),
+                number: Some(number),
+                state: device_state(change),
+                components: on().filter(|c| c.capacity_index == number).count() as u32,
+                reason: stays.get(&(group.id, number)).cloned(),
+                ..show_device(d)
+            }
         });
         let all = |pick: &dyn Fn(&DeviceReport) -> u64| report.map_or(0, |r| r.devices.iter().map(pick).sum::<u64>());
-        let components = objects.iter().flat_map(|o| o.components()).filter(|c| c.group == group.id).count();
+        let components = on().count();
         let cache = api::Device {
             usable_bytes: figures.map(|f| f.buffer_bytes),
             used_bytes: figures.map(|f| f.buffer_used_bytes),
@@ -411,7 +427,27 @@ fn show_device(device: &DeviceRecord) -> api::Device {
         DeviceRecord::Memory { .. } => api::DeviceKind::Memory,
     };
     let path = device.path().unwrap_or("memory").to_owned();
-    api::Device { kind, path, bytes: device.bytes(), usable_bytes: None, used_bytes: None, reserved_bytes: None }
+    api::Device {
+        kind,
+        path,
+        bytes: device.bytes(),
+        usable_bytes: None,
+        used_bytes: None,
+        reserved_bytes: None,
+        number: None,
+        state: api::DeviceState::InUse,
+        components: 0,
+        reason: None,
+    }
+}
+
+fn device_state(change: Option<DeviceChange>) -> api::DeviceState {
+    match change {
+        None => api::DeviceState::InUse,
+        Some(DeviceChange::Joins) => api::DeviceState::Joining,
+        Some(DeviceChange::Lost) => api::DeviceState::Lost,
+        Some(DeviceChange::Leaves | DeviceChange::Gone) => api::DeviceState::Leaving,
+    }
 }
 
 /// A size that a device of a disk group may have.
@@ -432,7 +468,7 @@ fn fair_size(path: &str, bytes: u64) -> Result<u64, Problem> {
 }
 
 /// The files that are made need room on their file systems: the cache's at once, and none may be larger than what is below it.
-fn check_room(group: &GroupRecord, created: &[PathBuf]) -> Result<(), Problem> {
+pub(super) fn check_room(group: &GroupRecord, created: &[PathBuf]) -> Result<(), Problem> {
     let mut wanted: BTreeMap<u64, u64> = BTreeMap::new();
     for device in group.devices() {
         let Some(path) = device.path().map(Path::new).filter(|p| created.iter().any(|c| c == p)) else { continue };
@@ -482,7 +518,7 @@ fn new_file(path: &str, bytes: Option<u64>) -> Result<DeviceRecord, Problem> {
     fair_size(path, bytes).map(|bytes| DeviceRecord::File { path: path.into(), bytes: bytes.next_multiple_of(BLOCK_BYTES as u64) })
 }
 
-fn will_be_created(device: &api::NewDevice) -> Option<PathBuf> {
+pub(super) fn will_be_created(device: &api::NewDevice) -> Option<PathBuf> {
     let path = PathBuf::from(&device.path);
     (path.is_absolute() && !path.exists()).then_some(path)
 }

@@ -42,7 +42,7 @@ impl Control {
             }
             nodes.push(NodeInventory { name: node.name.clone(), fault_domain: node.fault_domain.clone(), groups: inventories });
         }
-        Ok(Inventory { nodes })
+        Ok(Inventory { nodes, leaving: leaving(&groups) })
     }
 
     /// What is to be served by the copy of the directory, as of which revision that is, and why some volumes are not.
@@ -117,6 +117,16 @@ impl Control {
     }
 }
 
+/// Capacity devices that are to leave, or have.
+pub(super) fn leaving(groups: &[Versioned<GroupRecord>]) -> BTreeSet<(GroupId, u8)> {
+    let of = |g: &Versioned<GroupRecord>| {
+        let id = g.id;
+        let leave = |(number, change): (&u8, &DeviceChange)| (*change != DeviceChange::Joins).then_some((id, *number));
+        g.changes.iter().filter_map(leave).collect::<Vec<_>>()
+    };
+    groups.iter().flat_map(of).collect()
+}
+
 /// What the components on each device are to hold, in bytes.
 fn promised(objects: &[Versioned<ObjectRecord>]) -> BTreeMap<(GroupId, u8), u64> {
     let mut promised = BTreeMap::new();
@@ -134,7 +144,9 @@ fn reported_inventory(report: &GroupReport) -> GroupInventory {
 
 pub(super) fn group_inventory(figures: &GroupFigures) -> GroupInventory {
     let at = |list: &[u64], n: usize| list.get(n).copied().unwrap_or(0);
+    // A number without a device holds nothing.
     let devices = (0..figures.capacity_bytes.len())
+        .filter(|n| figures.capacity_bytes[*n] > 0)
         .map(|n| {
             let bytes = figures.capacity_bytes[n];
             let taken = at(&figures.capacity_used_bytes, n) + at(&figures.capacity_reserved_bytes, n);

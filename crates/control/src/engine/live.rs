@@ -82,6 +82,10 @@ pub(super) struct Live {
     pub(super) fills: BTreeMap<base::VolumeId, super::moves::Filling>,
     /// Volumes whose new layouts could not be made, and when.
     pub(super) moves_failed: BTreeMap<base::VolumeId, Instant>,
+    /// Why capacity devices of this node have not left yet, or have not come, by group and number.
+    pub(super) devices_stay: BTreeMap<(GroupId, u8), String>,
+    /// Of which it is not known whether they are devices of their groups, until those are opened again.
+    pub(super) undecided: BTreeSet<(GroupId, u8)>,
     /// The links with other nodes.
     pub(super) links: cluster::OpenLinks,
     pub(super) stats: Option<(Instant, Stats)>,

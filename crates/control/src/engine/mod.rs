@@ -36,6 +36,7 @@ mod copies;
 mod device_lock;
 mod follow;
 mod formation;
+mod group_devices;
 mod groups;
 mod hosts;
 mod last_seen;

@@ -90,8 +90,9 @@ struct Moves {
 }
 
 impl Control {
-    /// Sees to volumes that are, or are to be, laid out anew. To be called every few seconds.
+    /// Sees to volumes that are, or are to be, laid out anew, and to devices that wait for that. To be called every few seconds.
     pub fn look_after_moves(&self) {
+        self.look_after_devices();
         let moves = match self.moves() {
             Ok(moves) => moves,
             Err(problem) => return tracing::warn!(error = %problem.message, "the layouts of volumes could not be looked at"),
@@ -105,11 +106,13 @@ impl Control {
 
     /// By the copy of the directory.
     fn moves(&self) -> Result<Moves, Problem> {
-        let (policies, objects, volumes) = {
+        let (policies, objects, volumes, groups) = {
             let followed = self.followed();
             let view = followed.view();
-            (view.all::<PolicyRecord>()?, view.all::<ObjectRecord>()?, view.all::<VolumeRecord>()?)
+            (view.all::<PolicyRecord>()?, view.all::<ObjectRecord>()?, view.all::<VolumeRecord>()?, view.all::<GroupRecord>()?)
         };
+        // What devices there are else makes no difference to which volumes lie otherwise than they are to.
+        let inventory = Inventory { leaving: super::layout::leaving(&groups), ..Inventory::default() };
         let policies: BTreeMap<String, cluster::Policy> = policies.into_iter().map(|p| (p.id(), p.value.policy)).collect();
         let objects: BTreeMap<ObjectId, ObjectRecord> = objects.into_iter().map(|o| (o.id, o.value)).collect();
         let volumes: BTreeMap<VolumeId, VolumeRecord> = volumes.into_iter().map(|v| (v.id, v.value)).collect();
@@ -124,8 +127,7 @@ impl Control {
                 (Some(_), _) => {}
                 (None, Some(_)) => moves.moving.push(Moving { volume: volume.clone(), object: object.clone(), other }),
                 (None, None) if volume.stage == Stage::Ready && !volume.is_under_way() => {
-                    // What devices there are makes no difference to that.
-                    let differs = |policy| cluster::has_other_layout(&Inventory::default(), policy, volume, object);
+                    let differs = |policy| cluster::has_other_layout(&inventory, policy, volume, object);
                     if policies.get(&volume.policy).is_some_and(differs) {
                         moves.due.push(volume.id);
                     }

@@ -85,9 +85,8 @@ impl Control {
         self.directory.find::<GroupRecord>(&id.to_string())?.map_or(Ok(false), then)
     }
 
-    fn open(&self, group: &GroupRecord) -> Result<bool, DirectoryError> {
-        let devices: Vec<DeviceRecord> = group.devices().cloned().collect();
-        let state = match self.plane.open_group(self.directory.cluster(), group.id, &devices) {
+    pub(super) fn open(&self, group: &GroupRecord) -> Result<bool, DirectoryError> {
+        let state = match self.plane.open_group(self.directory.cluster(), group.id, &self.opened_devices(group)?) {
             Ok(found) => {
                 tracing::info!(group = %group.name, components = found.len(), "disk group opened");
                 self.note_orphans(group, &found)?;

@@ -416,6 +416,12 @@ fn group_checks(group: &api::Group) -> Vec<api::Check> {
             "use it for tests only".into(),
         ));
     }
+    for device in &group.capacity {
+        if let Some(reason) = &device.reason {
+            let message = format!("{} cannot leave it yet, or not come to it: {reason}", device.path);
+            checks.push(check("device_stays", Health::Warning, &subject, message, "it is tried again; see the daemon's log".into()));
+        }
+    }
     let taken = group.used_bytes + group.reserved_bytes;
     let percent = (taken * 100).checked_div(group.capacity_bytes).unwrap_or(0);
     if percent >= CAPACITY_WARNING_PERCENT {
@@ -425,7 +431,7 @@ fn group_checks(group: &api::Group) -> Vec<api::Check> {
             health,
             &subject,
             format!("{percent} % of its capacity is used or reserved ({} of {})", ByteSize(taken), ByteSize(group.capacity_bytes)),
-            "delete volumes, trim file systems (fstrim -a on the hosts), or add a disk group".into(),
+            "delete volumes, trim file systems (fstrim -a on the hosts), or add a device (basalt group add-device)".into(),
         ));
     }
     if group.buffer_bytes > 0 && group.buffer_used_bytes * 100 / group.buffer_bytes >= BUFFER_WARNING_PERCENT {

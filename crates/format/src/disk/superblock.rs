@@ -15,9 +15,12 @@ pub const SUPERBLOCK_OFFSETS: [u64; 2] = [0, 64 << 10];
 /// What is kept for superblocks at the start of each device.
 pub const RESERVED_BYTES: u64 = 1 << 20;
 /// A program refuses a device with a higher major version, or with one below [`VERSION_PLAIN`]. 2 came with records and chunks that say
-/// "uncorrectable", 3 with the order that an object's owner gives to its changes, 4 with what a copy of several keeps in the log.
-pub const VERSION_MAJOR: u16 = 4;
-/// The major version of a group without copies of several: programs that know no more go on reading it.
+/// "uncorrectable", 3 with the order that an object's owner gives to its changes, 4 with what a copy of several keeps in the log, 5 with
+/// capacity devices that come and go.
+pub const VERSION_MAJOR: u16 = 5;
+/// The major version of a group with the devices that it was formatted with, and copies of several: programs that know no more go on reading it.
+pub const VERSION_COPIES: u16 = 4;
+/// The same without copies of several.
 pub const VERSION_PLAIN: u16 = 3;
 /// A program accepts a device with a higher minor version (and does not look at fields it does not know).
 pub const VERSION_MINOR: u16 = 0;
@@ -35,7 +38,7 @@ layout!(sb: 4096 bytes {
     80: DEVICE_BYTES[8], 88: CREATED[8], 96: ROLE[1], 97: INDEX[1], 98: CAPACITY_COUNT[1], 99: SHARDS[1], 100: NAME_LEN[1],
     101: RESERVED_A[3], 104: SEGMENT_BYTES[4], 108: CHUNK_BYTES[4], 112: BLOCK_BYTES_[4], 116: SEGMENTS[4], 120: LOG_OFFSET[8],
     128: COMPONENT_OFFSET[8], 136: COMPONENT_PAGES[4], 140: CHUNK_PAGES[4], 144: CHUNK_TABLE_OFFSET[8], 152: CHUNK_AREA_OFFSET[8],
-    160: CHUNKS[4], 164: RESERVED_B[28], 192: NAME[64], 256: DEVICES[128], 384: RESERVED_C[3712],
+    160: CHUNKS[4], 164: MEMBERSHIP[4], 168: NUMBERS_FROM[4], 172: RESERVED_B[20], 192: NAME[64], 256: DEVICES[128], 384: RESERVED_C[3712],
 });
 
 /// What a device is to its group, and where its regions lie (offsets in bytes from the start of the device).
@@ -98,9 +101,16 @@ pub struct Superblock {
     pub name: String,
     /// The cache device of the group.
     pub cache: DeviceUuid,
-    /// Its capacity devices, in order.
+    /// Its capacity devices, each at its number; [`NO_DEVICE`]: there is none at this number any more.
     pub capacity: Vec<DeviceUuid>,
+    /// Grows with each change of the list of devices; 0: they are those of the format.
+    pub membership: u32,
+    /// Every component number below this one was given: what a device that left knew of that.
+    pub numbers_from: u32,
 }
+
+/// In the list of capacity devices: none.
+pub const NO_DEVICE: DeviceUuid = DeviceUuid::from_bytes([0; 16]);
 
 /// Whether `b` begins like a superblock, valid or not.
 pub fn looks_like_superblock(b: &[u8]) -> bool {
@@ -112,6 +122,7 @@ impl Superblock {
     pub fn build(&self, out: &mut [u8]) {
         use sb::*;
         assert!((1..=VERSION_MAJOR).contains(&self.major));
+        assert!((self.membership != 0) == (self.major > VERSION_COPIES));
         assert!(self.name.len() <= NAME_BYTES_MAX && (1..=CAPACITY_DEVICES_MAX).contains(&self.capacity.len()));
         let b = &mut out[..BYTES];
         b.fill(0);
@@ -130,6 +141,8 @@ impl Superblock {
         b[NAME_LEN] = self.name.len() as u8;
         put_u32(b, CHUNK_BYTES, base::unit::CHUNK_BYTES as u32);
         put_u32(b, BLOCK_BYTES_, BLOCK_BYTES as u32);
+        put_u32(b, MEMBERSHIP, self.membership);
+        put_u32(b, NUMBERS_FROM, self.numbers_from);
         put(b, NAME, self.name.as_bytes());
         for (i, id) in core::iter::once(&self.cache).chain(&self.capacity).enumerate() {
             put(b, DEVICES + i * 16, id.as_bytes());
@@ -157,7 +170,7 @@ impl Superblock {
         // A newer minor version may use what is reserved here.
         if minor == VERSION_MINOR {
             reserved(b, RESERVED_A, SEGMENT_BYTES)?;
-            reserved(b, RESERVED_B, NAME)?;
+            reserved(b, if major > VERSION_COPIES { RESERVED_B } else { MEMBERSHIP }, NAME)?;
             reserved(b, RESERVED_C, BYTES)?;
         }
         check(u32_at(b, CHUNK_BYTES) as u64 == base::unit::CHUNK_BYTES && u32_at(b, BLOCK_BYTES_) as usize == BLOCK_BYTES, "unit sizes")?;
@@ -184,7 +197,12 @@ impl Superblock {
             name: name.into(),
             cache: id(0),
             capacity: (1..=count).map(id).collect(),
+            membership: if major > VERSION_COPIES { u32_at(b, MEMBERSHIP) } else { 0 },
+            numbers_from: if major > VERSION_COPIES { u32_at(b, NUMBERS_FROM) } else { 0 },
         };
+        check((s.membership != 0) == (major > VERSION_COPIES), "membership")?;
+        check(s.membership != 0 || !s.capacity.contains(&NO_DEVICE), "capacity list")?;
+        check(s.capacity.last() != Some(&NO_DEVICE) && s.device != NO_DEVICE, "capacity list")?;
         check(s.shards.is_power_of_two() && s.shards <= SHARDS_MAX, "shards")?;
         s.check_regions()?;
         Ok(s)
@@ -273,7 +291,7 @@ impl Role {
         match b[ROLE] {
             1 => {
                 reserved(b, INDEX, CAPACITY_COUNT)?;
-                reserved(b, COMPONENT_OFFSET, RESERVED_B)?;
+                reserved(b, COMPONENT_OFFSET, MEMBERSHIP)?;
                 Ok(Role::Cache {
                     log_offset: u64_at(b, LOG_OFFSET),
                     segment_bytes: u32_at(b, SEGMENT_BYTES),

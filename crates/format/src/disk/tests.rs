@@ -32,6 +32,8 @@ fn superblock() -> Superblock {
         name: "group-a".into(),
         cache: uuid(9),
         capacity: vec![uuid(3), uuid(4), uuid(5)],
+        membership: 0,
+        numbers_from: 0,
     }
 }
 
@@ -70,7 +72,7 @@ fn refused<T: std::fmt::Debug>(result: &Result<T, DiskError>, what: &str) {
 }
 
 mod superblocks {
-    use super::super::superblock::VERSION_MAJOR;
+    use super::super::superblock::{NO_DEVICE, VERSION_COPIES, VERSION_MAJOR, VERSION_PLAIN};
     use super::*;
 
     #[test]
@@ -111,6 +113,29 @@ mod superblocks {
         bytes::put_u16(&mut b, 12, 1);
         reseal(&mut b);
         assert_eq!(Superblock::parse(&b), Ok(Superblock { major: 1, ..superblock() }));
+    }
+
+    #[test]
+    fn a_list_of_devices_that_was_changed_has_a_version_of_its_own() {
+        let mut changed = Superblock { major: VERSION_MAJOR, membership: 7, numbers_from: 40, ..superblock() };
+        changed.capacity[0] = NO_DEVICE;
+        let mut b = built(&changed);
+        assert_eq!(Superblock::parse(&b), Ok(changed.clone()));
+        for major in [VERSION_PLAIN, VERSION_COPIES] {
+            bytes::put_u16(&mut b, 12, major);
+            reseal(&mut b);
+            refused(&Superblock::parse(&b), "places without a device, in an older version");
+        }
+        let mut b = built(&changed);
+        bytes::put_u32(&mut b, 164, 0);
+        reseal(&mut b);
+        refused(&Superblock::parse(&b), "changed, and never");
+        changed.capacity[2] = NO_DEVICE;
+        refused(&Superblock::parse(&built(&changed)), "the list ends with a place without a device");
+        let mut b = built(&superblock());
+        b[168] = 1;
+        reseal(&mut b);
+        assert_eq!(Superblock::parse(&b), Err(DiskError::Reserved { at: 168 }));
     }
 
     #[test]

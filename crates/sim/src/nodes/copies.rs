@@ -21,7 +21,7 @@ pub(super) fn inventory(plan: &NodesPlan) -> Inventory {
     let devices = || vec![DeviceInventory { index: 0, bytes: DEVICE_BYTES, free_bytes: DEVICE_BYTES, promised_bytes: 0 }];
     let group = |node: usize| GroupInventory { id: group_of(node), read_cache: false, devices: devices() };
     let node = |node: usize| NodeInventory { name: name_of(node), fault_domain: name_of(node), groups: vec![group(node)] };
-    Inventory { nodes: (0..plan.nodes.len()).map(node).collect() }
+    Inventory { nodes: (0..plan.nodes.len()).map(node).collect(), ..Inventory::default() }
 }
 
 impl Node {

@@ -50,6 +50,7 @@ fn group_record(plan: &NodesPlan, node: usize) -> GroupRecord {
         stage: Stage::Ready,
         cache: device(0),
         capacity: vec![device(1)],
+        changes: Default::default(),
         shards: plan.nodes[node].shards,
         created_unix_s: 1,
     }

@@ -30,6 +30,7 @@ pub fn group_record(shards: u8, capacity_devices: usize) -> GroupRecord {
         stage: Stage::Ready,
         cache: device(0),
         capacity: (1..=capacity_devices).map(device).collect(),
+        changes: Default::default(),
         shards,
         created_unix_s: 1,
     }

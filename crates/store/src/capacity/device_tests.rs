@@ -135,7 +135,7 @@ fn what_was_committed_is_loaded_again_and_deleted_components_are_gone() {
         for i in 0..300 {
             change(&mut table.borrow_mut(), &mut rng, round * 1000 + i, &chunks);
         }
-        let report = fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+        let report = fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, &group.capacity()).await.unwrap());
         assert!(report.pages > 0);
         let want = content(&table.borrow());
         fixture.power_cycle();
@@ -165,7 +165,7 @@ fn power_may_go_at_any_time_during_a_checkpoint() {
         let rounds = seed % 3;
         for seq in 0..rounds {
             (0..100).for_each(|_| change(&mut table.borrow_mut(), &mut rng, seq, &chunks));
-            fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+            fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, &group.capacity()).await.unwrap());
         }
         let before = content(&table.borrow());
         (0..100).for_each(|_| change(&mut table.borrow_mut(), &mut rng, 10 + rounds, &chunks));
@@ -201,10 +201,10 @@ fn a_write_error_leaves_the_pages_dirty_and_the_next_checkpoint_brings_them() {
     (0..100).for_each(|_| change(&mut table.borrow_mut(), &mut rng, 1, &chunks));
     let disk = fixture.world.disk(&fixture.devices[2]);
     disk.fail_writes(0..32 * MIB, Some(1), rt::DeviceError::Media);
-    let result = fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await);
+    let result = fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, &group.capacity()).await);
     assert_eq!(result, Err(CheckpointError { device: 1, error: rt::DeviceError::Media }));
     table.borrow().check().unwrap();
-    fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+    fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, &group.capacity()).await.unwrap());
     let want = content(&table.borrow());
     fixture.power_cycle();
     assert_eq!(content(&fixture.open().unwrap().1), want);
@@ -212,7 +212,7 @@ fn a_write_error_leaves_the_pages_dirty_and_the_next_checkpoint_brings_them() {
     disk.fail_writes(0..32 * MIB, None, rt::DeviceError::Gone);
     (0..100).for_each(|_| change(&mut table.borrow_mut(), &mut rng, 2, &chunks));
     table.borrow_mut().fail_device(1);
-    let report = fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+    let report = fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, &group.capacity()).await.unwrap());
     assert!(report.pages > 0);
     table.borrow().check().unwrap();
 }
@@ -229,9 +229,9 @@ fn a_page_that_fails_late_in_a_checkpoint_fails_all_of_it() {
     table.borrow_mut().set_block(at, 0, Some(5), 1);
     let page = geometry.chunk_page_offset(0, 40, 0);
     fixture.world.disk(&fixture.devices[1]).fail_writes(page..page + 8192, Some(1), rt::DeviceError::Media);
-    let result = fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await);
+    let result = fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, &group.capacity()).await);
     assert_eq!(result, Err(CheckpointError { device: 0, error: rt::DeviceError::Media }));
-    fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+    fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, &group.capacity()).await.unwrap());
     let want = content(&table.borrow());
     fixture.power_cycle();
     assert_eq!(content(&fixture.open().unwrap().1), want);
@@ -247,7 +247,7 @@ fn a_page_without_a_valid_version_is_reported_and_not_taken_for_empty() {
         let at = table.borrow().lookup(ComponentNo(1), chunk);
         let at = at.unwrap_or_else(|| table.borrow_mut().allocate(ComponentNo(1), chunk).unwrap());
         table.borrow_mut().set_block(at, 0, Some(5), 1);
-        fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+        fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, &group.capacity()).await.unwrap());
     }
     let disk = fixture.world.disk(&fixture.devices[1]);
     let at = group.info().geometry.capacity[0].chunk_page_offset(0, 1, 0);
@@ -281,12 +281,12 @@ fn a_table_that_says_what_cannot_be_is_reported() {
     ] {
         let mut fixture = Fixture::new(8);
         let (group, table) = fixture.open().unwrap();
-        let info = group.info().clone();
+        let info = (*group.info()).clone();
         let geometry = info.geometry.capacity[0];
         let table = Rc::new(RefCell::new(table));
         let at = table.borrow_mut().allocate(ComponentNo(1), mine(0)).unwrap();
         table.borrow_mut().set_block(at, 0, Some(5), 1);
-        fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+        fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, &group.capacity()).await.unwrap());
         // The last chunk, and the place behind it.
         let last = geometry.chunks_per_shard - 1;
         assert!((last + 1) % per_page != 0 && last != at.chunk);
@@ -336,7 +336,7 @@ fn the_older_of_two_places_of_a_chunk_does_not_come_back() {
         let old = t.allocate(ComponentNo(1), chunk).unwrap();
         t.set_block(old, 0, Some(5), 1);
         drop(t);
-        fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await.unwrap());
+        fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, &group.capacity()).await.unwrap());
         let mut t = table.borrow_mut();
         t.clear_blocks(old, u16::MAX, 2);
         t.free(old);
@@ -348,7 +348,7 @@ fn the_older_of_two_places_of_a_chunk_does_not_come_back() {
     assert!(page(new) < page(old), "{new:?} after {old:?}");
     let offset = geometry.chunk_page_offset(0, page(old), 0);
     fixture.world.disk(&fixture.devices[1]).fail_writes(offset..offset + 8192, Some(1), rt::DeviceError::Media);
-    let result = fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, group.capacity()).await);
+    let result = fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &table, &group.capacity()).await);
     assert_eq!(result, Err(CheckpointError { device: 0, error: rt::DeviceError::Media }));
     let restart = |fixture: &mut Fixture| {
         fixture.world.kill_process(fixture.host);
@@ -363,7 +363,7 @@ fn the_older_of_two_places_of_a_chunk_does_not_come_back() {
     let loaded = Rc::new(RefCell::new(loaded));
     loaded.borrow_mut().clear_blocks(at, u16::MAX, 4);
     loaded.borrow_mut().free(at);
-    fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &loaded, group.capacity()).await.unwrap());
+    fixture.world.block_on(fixture.host, async |rt| write_checkpoint(&rt, &loaded, &group.capacity()).await.unwrap());
     let (_, loaded) = restart(&mut fixture);
     assert_eq!(loaded.lookup(ComponentNo(1), chunk), None, "what was overwritten and trimmed is there again");
 }

@@ -40,7 +40,7 @@ impl ChunkTable {
         for c in components {
             table.add_component(c.no, c.capacity_index, c.reserve_chunks);
         }
-        for (index, (device, geometry)) in devices.iter().zip(geometry).enumerate() {
+        for (index, (device, geometry)) in devices.iter().zip(geometry).enumerate().filter(|(_, (_, geometry))| !geometry.is_none()) {
             let loader = Loader { rt, tag, shard, shards, index: index as u8, device, geometry };
             loader.load(&mut table).await?;
         }

@@ -21,12 +21,13 @@
 //! bytes a page (of 42 chunks) that was ever used, and a bit a chunk: about 97 bytes for 64 KiB of data, 1.5 GiB a TiB.
 
 mod check;
+mod devices;
 mod ranged;
 
 use super::extents::FreeMap;
 use super::forward::Forward;
 use super::phys::Phys;
-use crate::components::ComponentNo;
+use crate::components::{ComponentNo, base_of};
 use crate::geometry::{CapacityGeometry, EXTENT_CHUNKS};
 use crate::usage::{ChunksUsed, Room, Usage};
 use base::Epoch;
@@ -238,6 +239,8 @@ struct DeviceTable {
     said: i64,
     /// Pages in use when the open checkpoint began.
     pages_committing: u64,
+    /// The generation that its pages begin behind.
+    base: u64,
     failed: bool,
 }
 
@@ -276,22 +279,11 @@ pub struct ChunkTable {
 impl ChunkTable {
     /// An empty table.
     pub fn new(tag: FormatTag, shard: u8, shards: u8, capacity: &[CapacityGeometry]) -> Self {
-        let device = |geometry: &CapacityGeometry| DeviceTable {
-            geometry: *geometry,
-            meta: vec![Meta { generation: 1, slot: 0, ..Meta::NEW }],
-            bodies: Vec::new(),
-            free: FreeMap::new(geometry.chunks_per_shard),
-            promised: 0,
-            room: Room::default(),
-            said: 0,
-            pages_committing: 0,
-            failed: false,
-        };
         Self {
             tag,
             shard,
             shards,
-            devices: capacity.iter().map(device).collect(),
+            devices: capacity.iter().map(DeviceTable::new).collect(),
             forward: Forward::new(),
             components: BTreeMap::new(),
             usage: Usage::default(),
@@ -307,9 +299,7 @@ impl ChunkTable {
         debug_assert!(self.components.is_empty());
         let mut table = Self { usage: usage.clone(), ..self };
         for (index, d) in table.devices.iter_mut().enumerate() {
-            d.room = usage.room(index as u8);
-            d.room.add(u64::from(d.geometry.chunks_per_shard));
-            d.say_room();
+            d.counted_in(usage.room(index as u8));
         }
         table
     }
@@ -686,7 +676,7 @@ impl ChunkTable {
         let used = d.meta.len() as u32;
         if page >= used {
             let grown = (page + 1).next_multiple_of(hooks::tiny(GROW_PAGES, 2)).min(d.geometry.chunk_pages_per_shard);
-            d.meta.resize(grown as usize, Meta::NEW);
+            d.meta.resize(grown as usize, Meta { generation: d.base, ..Meta::NEW });
             // every page below the mark must be readable from then on, so all are written; the head last
             let unwritten = used > 1 && hooks::seeded(SeededFault::SecondGrowthUnwritten);
             for page in core::iter::once(0).chain(used..grown).filter(|page| *page == 0 || !unwritten) {
@@ -723,7 +713,7 @@ impl ChunkTable {
             let now = d.meta.len() as u64;
             let pages_used = if hooks::seeded(SeededFault::HeadAheadOfPages) { now } else { d.pages_committing };
             TableHead { pages_used }.build(out);
-            let written = |m: &Meta| m.generation > 0;
+            let written = |m: &Meta| m.generation > d.base;
             hooks::must(|| d.meta[..pages_used as usize].iter().all(written), "the head of a table counts pages that were never written");
         } else {
             let body = d.bodies.get(p.page as usize - 1).and_then(Option::as_deref);
@@ -775,7 +765,11 @@ impl ChunkTable {
         self.devices[usize::from(device)].meta.resize(used as usize, Meta::NEW);
     }
     pub(super) fn set_loaded_page(&mut self, p: PageRef, slot: u8, generation: u64) {
-        self.devices[usize::from(p.device)].meta[p.page as usize] =
+        let d = &mut self.devices[usize::from(p.device)];
+        if p.page == 0 {
+            d.base = base_of(generation);
+        }
+        d.meta[p.page as usize] =
             Meta { generation: if hooks::seeded(SeededFault::LoadedGenerationForgotten) { 1 } else { generation }, slot, ..Meta::NEW };
     }
     pub(super) fn has_component_at(&self, component: u32, device: u8) -> bool {
@@ -831,6 +825,26 @@ fn queue(dirty: &mut Vec<PageRef>, meta: &mut [Meta], p: PageRef) {
 }
 
 impl DeviceTable {
+    /// An empty one.
+    fn new(geometry: &CapacityGeometry) -> Self {
+        Self {
+            geometry: *geometry,
+            meta: vec![Meta { generation: 1, slot: 0, ..Meta::NEW }],
+            bodies: Vec::new(),
+            free: FreeMap::new(geometry.chunks_per_shard),
+            promised: 0,
+            room: Room::default(),
+            said: 0,
+            pages_committing: 0,
+            base: 0,
+            failed: geometry.is_none(),
+        }
+    }
+    fn counted_in(&mut self, room: Room) {
+        self.room = room;
+        self.room.add(u64::from(self.geometry.chunks_per_shard));
+        self.say_room();
+    }
     /// Chunks that are open to all: free, and not promised.
     fn open(&self) -> i64 {
         i64::from(self.free.free()) - self.promised as i64

@@ -27,7 +27,7 @@ use crate::buffer;
 use crate::pace::Settings;
 use crate::replica::{Refusal, ReplicaView};
 use crate::stats::{BadBlock, ShardStats};
-use crate::{ComponentInfo, ComponentNo};
+use crate::{ComponentInfo, ComponentNo, NewCapacity};
 use crate::{Group, GroupError, destage, recovery, scrub};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, PIECE_BLOCKS};
@@ -142,6 +142,23 @@ impl Shard {
             return;
         }
         self.tasks.push(destage::drop::spawn(rt, &self.state, component));
+    }
+
+    /// The group has one more capacity device (`Group::add_capacity`).
+    pub fn add_capacity(&mut self, new: &NewCapacity) {
+        self.state.borrow_mut().space.add_device(new);
+    }
+
+    /// Whether a capacity device on which no component lies any more is no longer used: what was dropped is forgotten in the background.
+    pub fn is_vacant(&self, index: u8) -> bool {
+        self.state.borrow().space.is_vacant(index)
+    }
+
+    /// The group has a capacity device no more (`Group::remove_capacity`), which is vacant.
+    pub fn remove_capacity(&mut self, index: u8) {
+        let mut state = self.state.borrow_mut();
+        let cache = state.log.device().clone();
+        state.space.remove_device(index, &cache);
     }
 
     /// New settings, from now on.

@@ -11,7 +11,7 @@ use super::op::Place;
 #[cfg(feature = "hooks")]
 use super::witness::Witness;
 use crate::capacity::{AllocateError, BlockContent, CheckpointError, CheckpointReport, Chunk, ChunkTable, Phys, Walk, write_checkpoint};
-use crate::{ComponentInfo, ComponentNo};
+use crate::{ComponentInfo, ComponentNo, NewCapacity};
 use base::hooks::{self, SeededFault};
 use base::unit::BLOCK_BYTES;
 use base::{BlockNo, Epoch, Order, crc32c};
@@ -214,6 +214,29 @@ impl Space {
 
     // ---- devices ----------------------------------------------------------------------------------------------------
 
+    /// A number has a device from now on, whose tables are empty.
+    pub fn add_device(&mut self, new: &NewCapacity) {
+        self.put_device(new.index, &new.device);
+        self.table.borrow_mut().add_device(new.index, &new.geometry, new.generation);
+    }
+    /// Whether nothing of a device is in use, on its way there, or written just now.
+    pub fn is_vacant(&self, index: u8) -> bool {
+        self.table.borrow().is_vacant(index) && self.busy.iter().all(|phys| phys.device != index)
+    }
+    /// A number has no device any more; `cache` stands in its place, and nothing is read or written by it.
+    pub fn remove_device(&mut self, index: u8, cache: &Device) {
+        self.table.borrow_mut().remove_device(index);
+        self.put_device(index, cache);
+    }
+    fn put_device(&mut self, index: u8, device: &Device) {
+        let mut devices = self.devices.to_vec();
+        if devices.len() == usize::from(index) {
+            devices.push(device.clone());
+        } else {
+            devices[usize::from(index)] = device.clone();
+        }
+        self.devices = devices.into();
+    }
     /// The devices, for a job that writes to them.
     pub fn devices(&self) -> Rc<[Device]> {
         Rc::clone(&self.devices)

@@ -15,7 +15,7 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 
 fn info(lab: &mut Lab) -> GroupInfo {
     let devices = lab.devices.clone();
-    lab.world.block_on(lab.host, async |rt: Rt| open_group(&rt, None, &devices).await.expect("opens").info().clone())
+    lab.world.block_on(lab.host, async |rt: Rt| open_group(&rt, None, &devices).await.expect("opens").info().as_ref().clone())
 }
 
 /// What the first block of component 1 and what follows hold after a new start, or why it is refused.

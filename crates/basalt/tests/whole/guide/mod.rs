@@ -14,7 +14,11 @@ use std::path::Path;
 mod page;
 
 /// What stands in the guide, and what is here.
-const PLACES: [(&str, &str); 13] = [
+const PLACES: [(&str, &str); 17] = [
+    ("replace-device fast /dev/disk/by-id/nvme-B /dev/disk/by-id/nvme-E", "replace-device fast DIR/b DIR/e:500GiB"),
+    ("remove-device fast /dev/disk/by-id/nvme-D", "remove-device fast DIR/d"),
+    ("/dev/disk/by-id/nvme-D", "DIR/d:500GiB"),
+    ("/dev/disk/by-id/nvme-E", "DIR/e:500GiB"),
     // Files in place of drives: sparse, as the guide's volumes are large.
     ("/dev/disk/by-id/nvme-A", "DIR/a:512MiB --sparse"),
     ("/dev/disk/by-id/nvme-B", "DIR/b:500GiB"),
@@ -95,8 +99,15 @@ fn the_user_guide_can_be_followed_command_by_command() {
     let daemon = Daemon::started(&USUAL);
     let done = follow(&daemon, "docs/user-guide.md");
     assert!(done.len() >= 50, "commands were found: {}", done.len());
-    for (place, command) in ["group create fast", "volume create db", "subsystem create esx", "policy create bronze", "group remove fast"]
-        .map(|command| (done.iter().position(|text| text.contains(command)), command))
+    for (place, command) in [
+        "group create fast",
+        "group replace-device fast",
+        "volume create db",
+        "subsystem create esx",
+        "policy create bronze",
+        "group remove fast",
+    ]
+    .map(|command| (done.iter().position(|text| text.contains(command)), command))
     {
         assert!(place.is_some(), "basalt {command} was carried out");
     }

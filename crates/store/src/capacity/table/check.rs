@@ -8,8 +8,10 @@ impl ChunkTable {
     /// Of the pages in use on each device: the generation of the newest committed version, its slot, and the newest generation that was tried.
     #[cfg(feature = "hooks")]
     pub fn pages(&self) -> Vec<Vec<(u64, u8, u64)>> {
-        let page = |m: &Meta| (m.generation - u64::from(m.tries), m.slot, m.generation);
-        self.devices.iter().map(|d| d.meta.iter().map(page).collect()).collect()
+        // One that was never written has the generation that those of its device begin behind.
+        let committed = |d: &DeviceTable, m: &Meta| Some(m.generation - u64::from(m.tries)).filter(|is| *is > d.base).unwrap_or(0);
+        let pages = |d: &DeviceTable| d.meta.iter().map(|m| (committed(d, m), m.slot, m.generation)).collect();
+        self.devices.iter().map(pages).collect()
     }
 
     /// Of each component: its number, its chunks here, and what is reported for all shards.
