@@ -15,10 +15,10 @@ mod page;
 
 /// What stands in the guide, and what is here.
 const PLACES: [(&str, &str); 17] = [
-    ("replace-device fast /dev/disk/by-id/nvme-B /dev/disk/by-id/nvme-E", "replace-device fast DIR/b DIR/e:500GiB"),
+    ("replace-device fast /dev/disk/by-id/nvme-B /dev/disk/by-id/nvme-E", "replace-device fast DIR/b DIR/e:20GiB"),
     ("remove-device fast /dev/disk/by-id/nvme-D", "remove-device fast DIR/d"),
-    ("/dev/disk/by-id/nvme-D", "DIR/d:500GiB"),
-    ("/dev/disk/by-id/nvme-E", "DIR/e:500GiB"),
+    ("/dev/disk/by-id/nvme-D", "DIR/d:20GiB"),
+    ("/dev/disk/by-id/nvme-E", "DIR/e:20GiB"),
     // Files in place of drives: sparse, as the guide's volumes are large.
     ("/dev/disk/by-id/nvme-A", "DIR/a:512MiB --sparse"),
     ("/dev/disk/by-id/nvme-B", "DIR/b:500GiB"),
