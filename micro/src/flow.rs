@@ -256,7 +256,8 @@ impl Lab {
         let [cache, capacity] = self.devices.each_ref().map(device);
         let shards = self.cores as u8;
         let (node, name) = (NODE.into(), "micro".into());
-        GroupRecord { id: GROUP, name, node, stage: Stage::Ready, cache, capacity: vec![capacity], shards, created_unix_s: 0 }
+        let (stage, capacity, changes) = (Stage::Ready, vec![capacity], Default::default());
+        GroupRecord { id: GROUP, name, node, stage, cache, capacity, changes, shards, created_unix_s: 0 }
     }
 
     /// The node joins a cluster with so many others: it has a link to each.
@@ -337,7 +338,8 @@ impl NodeDevices for Lab {
 fn volume() -> (VolumeRecord, ObjectRecord) {
     let device = DeviceInventory { index: 0, bytes: CAPACITY_BYTES, free_bytes: CAPACITY_BYTES, promised_bytes: 0 };
     let groups = vec![GroupInventory { id: GROUP, read_cache: false, devices: vec![device] }];
-    let inventory = Inventory { nodes: vec![NodeInventory { name: NODE.into(), fault_domain: NODE.into(), groups }] };
+    let inventory =
+        Inventory { nodes: vec![NodeInventory { name: NODE.into(), fault_domain: NODE.into(), groups }], leaving: Default::default() };
     let placed = cluster::place(&inventory, &Policy::default(), VOLUME_BYTES, VOLUME_BYTES).expect("it fits");
     let (id, object) = (VolumeId::from_bytes([7; 16]), ObjectId::from_bytes([3; 16]));
     let volume = VolumeRecord::planned(id, "v".into(), VOLUME_BYTES, POLICY.into(), object, 0);

@@ -32,6 +32,10 @@ impl Op {
     fn is_like(&self, other: &Op) -> bool {
         self.host == other.host && self.what == other.what
     }
+    /// Whether it may show a state that was, and is no more.
+    fn may_be_late(&self) -> bool {
+        matches!(self.what, What::Report { .. })
+    }
     /// Whether it has changed nothing, whatever the state was.
     fn observes(&self) -> bool {
         match &self.what {
@@ -40,6 +44,13 @@ impl Op {
             What::Read { .. } | What::Report { .. } | What::Access { .. } => true,
         }
     }
+}
+
+/// What a judge says of a history that is right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Reservation reports that showed what was, and was no more.
+    pub late_reports: usize,
 }
 
 /// What was done, and what came of it.
@@ -85,12 +96,20 @@ pub enum What {
 /// gone on by then, and what it then asks the directory for is over.
 const HAPPENS_WITHIN_US: u64 = 30_000_000;
 
+/// A reservation report may show what was so many microseconds before: the node that answers it hears of changes through the directory, which it may be cut
+/// off from. What hosts may do is judged by the owner, and is never late.
+const LATE_US: u64 = 15_000_000;
+
 /// A block that holds parts of several values, or of none.
 pub const TORN: u64 = u64::MAX;
 
-/// What is wrong with a history, in words; empty: nothing.
-pub fn judge(ops: &[Op]) -> Vec<String> {
-    let mut wrong = blocks::judge(ops);
-    wrong.extend(reservations::judge(ops).err());
-    wrong
+/// Judges a history. The error: what is wrong with it, in words.
+pub fn judge(ops: &[Op]) -> Result<Verdict, Vec<String>> {
+    let (mut wrong, reservations) = (blocks::judge(ops), reservations::judge(ops));
+    match reservations {
+        Ok(late_reports) if wrong.is_empty() => return Ok(Verdict { late_reports }),
+        Ok(_) => {}
+        Err(what) => wrong.push(what),
+    }
+    Err(wrong)
 }

@@ -1,7 +1,7 @@
 //! The judges, on histories that are right, and on those that are broken in each way.
 
 use super::reservations::{Answer, Asked, Seen};
-use super::{Op, TORN, What, blocks, judge, order, reservations};
+use super::{Op, TORN, Verdict, What, blocks, judge, order};
 
 /// Numbers from a seed (SplitMix64).
 struct Rng(u64);
@@ -26,11 +26,11 @@ fn read(begun: u64, ended: u64, value: u64) -> Op {
 }
 /// What is wrong with it, which has these words.
 fn is_wrong(ops: &[Op], words: &str) {
-    let wrong = judge(ops).join("\n");
+    let wrong = judge(ops).expect_err("something is wrong").join("\n");
     assert!(wrong.contains(words), "'{words}' in '{wrong}', of {ops:?}");
 }
 fn is_right(ops: &[Op]) {
-    assert_eq!(judge(ops), Vec::<String>::new(), "{ops:?}");
+    assert_eq!(judge(ops), Ok(Verdict::default()), "{ops:?}");
 }
 
 #[test]
@@ -125,6 +125,15 @@ fn histories_of_reservations_that_are_right() {
     is_right(&[&unknown[..], &[writes(2, 11, false), sees(1, 13, 1, &[(1, true), (2, false)])]].concat());
 }
 
+/// A report may be of before for a while; what a host may do may not.
+#[test]
+fn reports_that_are_late() {
+    let begin = [registers(1, 3), registers(2, 5), acquires(1, 7, 8, Answer::Done), writes(1, 9, true)];
+    let late = sees(2, 11, 0, &[(1, false), (2, false)]);
+    assert_eq!(judge(&[&begin[..], &[late.clone(), late, writes(2, 13, false)]].concat()), Ok(Verdict { late_reports: 2 }));
+    is_wrong(&[&begin[..], &[writes(2, 11, true)]].concat(), "no order explains");
+}
+
 #[test]
 fn histories_of_reservations_that_are_broken() {
     let begin = [registers(1, 3), registers(2, 5)];
@@ -136,11 +145,13 @@ fn histories_of_reservations_that_are_broken() {
     breaks(&[acquires(1, 7, 8, Answer::Done), writes(2, 9, true)]);
     breaks(&[acquires(1, 7, 8, Answer::Done), writes(1, 9, false)]);
     // What was done is forgotten, or comes back.
-    breaks(&[acquires(1, 7, 8, Answer::Done), sees(1, 9, 0, &[(1, false), (2, false)])]);
-    breaks(&[asks(1, 7, 8, Asked::Unregister, Answer::Done), sees(2, 9, 0, &[(2, false)]), sees(2, 11, 0, &[(1, false), (2, false)])]);
+    breaks(&[acquires(1, 7, 8, Answer::Done), acquires(2, 9, 10, Answer::Done)]);
+    breaks(&[asks(1, 7, 8, Asked::Unregister, Answer::Done), acquires(1, 9, 10, Answer::Done)]);
+    let long = 2 * super::LATE_US;
+    breaks(&[acquires(1, 7, 8, Answer::Done), sees(2, 9, 1, &[(1, true), (2, false)]), sees(1, long, 0, &[(1, false), (2, false)])]);
     // Once seen to have happened it has.
     breaks(&[acquires(1, 7, None, None), writes(2, 9, false), writes(2, 11, true)]);
     // A registration that nobody asked for.
     breaks(&[sees(1, 7, 0, &[(1, false), (2, false), (3, false)])]);
-    assert!(reservations::judge(&with(&[])).is_ok());
+    is_right(&with(&[]));
 }

@@ -482,14 +482,19 @@ fn is_there(process: u32) -> bool {
     Path::new(&format!("/proc/{process}")).exists()
 }
 
+/// Fails when a history could not have happened one after another; says what it was.
+fn judged(ops: &[history::Op]) -> String {
+    let verdict = history::judge(ops).unwrap_or_else(|wrong| panic!("{}", wrong.join("\n")));
+    format!("{} operations of hosts could have happened one after another, {} reports were late", ops.len(), verdict.late_reports)
+}
+
 /// Fails when a history could not have happened one after another. It is kept then, and after a longer play always.
 fn is_in_order(ops: &[history::Op], name: &str, play: Play) {
     let at = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("nemesis-{}-{name}.jsonl", play.seed));
     record::save(ops, &at).expect("the history is written");
     println!("{name}: the history is in {}; `make nemesis HISTORY=FILE` judges it again", at.display());
-    let (began, wrong) = (Instant::now(), history::judge(ops));
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    println!("{name}: {} operations of hosts could have happened one after another; judged in {:?}", ops.len(), began.elapsed());
+    let began = Instant::now();
+    println!("{name}: {}; judged in {:?}", judged(ops), began.elapsed());
     if std::env::var_os("NEMESIS_MINUTES").is_none() {
         std::fs::remove_file(at).expect("it was written");
     }
@@ -527,9 +532,7 @@ fn hosts_verify_while_a_cluster_is_disturbed() {
     let given = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
     if let Some(file) = given("NEMESIS_HISTORY") {
         let ops = record::load(Path::new(&file)).unwrap_or_else(|why| panic!("{file}: {why}"));
-        let wrong = history::judge(&ops);
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-        return println!("{} operations could have happened one after another", ops.len());
+        return println!("{}", judged(&ops));
     }
     // Also for the process that does it: tests of other subjects wait.
     let _turn = Turn::take(Subject::Faults);
