@@ -63,9 +63,10 @@ fn disk() -> Vec<(&'static str, Vec<u8>)> {
         chunk_area_offset: 4 << 20,
         chunks_per_shard: 40,
     };
-    for (role, n) in [(cache, 1), (capacity, 2)] {
+    // As it is formatted, and after a device has come or gone.
+    for (role, n, major, membership, numbers_from) in [(cache, 1, 3, 0, 0), (capacity, 2, 3, 0, 0), (cache, 1, 5, 7, 40)] {
         let s = Superblock {
-            major: 2,
+            major,
             minor: 0,
             generation: 3,
             tag: FormatTag(5),
@@ -79,6 +80,8 @@ fn disk() -> Vec<(&'static str, Vec<u8>)> {
             name: "group".into(),
             cache: device([1; 16]),
             capacity: vec![device([2; 16]), device([3; 16])],
+            membership,
+            numbers_from,
         };
         let mut b = vec![0; BLOCK_BYTES];
         s.build(&mut b);
