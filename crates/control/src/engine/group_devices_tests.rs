@@ -113,7 +113,8 @@ fn a_device_leaves_when_what_lies_there_has_gone_elsewhere() {
     assert_eq!(b.states(), [(1, IN_USE)]);
     assert_eq!(lies_on(), [1, 1]);
     // Its number is free, and its file.
-    let group = b.add("data").unwrap();
+    let there = api::AddedDevice { bytes: None, ..bytes(&b.device("data")) };
+    let group = b.control.add_device("g1", &there).unwrap();
     assert_eq!(group.capacity.iter().map(|d| d.number).collect::<Vec<_>>(), [Some(0), Some(1)]);
 }
 
