@@ -86,11 +86,11 @@ The devices are those of the node that has the group. Volumes can lie on them at
     /// Take a capacity device out of a disk group in use: what lies on it goes to other devices first
     #[command(after_help = "Examples:
   basalt group remove-device fast /dev/nvme3n1
-  basalt group show fast                              # how much of it is left to do
   basalt group remove-device fast /dev/nvme3n1 --keep # it stays after all
   basalt group remove-device fast /dev/nvme3n1 --lost # it is dead, and the group offline without it
 
-Hosts use the volumes meanwhile. It needs room for them on other devices, and goes on when the daemon is restarted.")]
+Hosts use the volumes meanwhile. It needs room for them on other devices, and goes on when the daemon is restarted. 'basalt group show fast' says
+how much of it is left to do.")]
     RemoveDevice {
         /// Name or id
         group: String,
@@ -112,9 +112,9 @@ Hosts use the volumes meanwhile. It needs room for them on other devices, and go
     /// Put a capacity device in the place of another: adds the new one, and has the old one leave
     #[command(after_help = "Examples:
   basalt group replace-device fast /dev/nvme3n1 /dev/nvme4n1
-  basalt group show fast                              # how much of the old one is left to do
 
-It is 'add-device', then 'remove-device'. What lies on the old device goes to where there is most room; it has to be readable.")]
+It is 'add-device', then 'remove-device'. What lies on the old device goes to where there is most room; it has to be readable.
+'basalt group show fast' says how much of it is left to do.")]
     ReplaceDevice {
         /// Name or id
         group: String,
