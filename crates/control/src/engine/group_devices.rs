@@ -80,6 +80,7 @@ impl Control {
         }
         self.live().undecided.remove(&(group.id, number));
         self.note_device(group.id, number, None)?;
+        self.apply()?;
         tracing::info!(group = %group.name, device = %new.path, number, "a capacity device was added to the disk group");
         self.group(&group.id())
     }
@@ -178,6 +179,8 @@ impl Control {
             }
         }
         self.note_device(group.id, number, (!keep).then_some(DeviceChange::Leaves))?;
+        // Who looks after volumes goes by the copy of the directory.
+        self.apply()?;
         let what = if keep { "a capacity device stays in its disk group" } else { "a capacity device is to leave its disk group" };
         tracing::info!(group = %group.name, device = %path, number, "{what}");
         self.group(&group.id())
