@@ -414,7 +414,9 @@ impl Group {
             return Err(GroupError::Leaving { device: device.name().into() });
         }
         inner.check_reservation(spec.capacity_index, spec.reserve_chunks, None)?;
-        let change = inner.control().components.begin_create(&spec).map_err(|_| GroupError::ComponentsFull {
+        // In a statement of its own: what is said of a full table locks again.
+        let begun = inner.control().components.begin_create(&spec);
+        let change = begun.map_err(|_| GroupError::ComponentsFull {
             device: device.name().into(),
             components_max: inner.info().geometry.capacity[usize::from(spec.capacity_index)].components_max(),
         })?;
