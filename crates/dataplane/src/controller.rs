@@ -31,6 +31,8 @@ pub(crate) const QUIET_POLL: Duration = Duration::from_millis(1);
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// How long it waits before for other nodes to get what this one owns: an owner that has not drained by then stays the owner.
 const HAND_OVER_MAX: Duration = Duration::from_secs(3);
+/// And at least: what another node that ends was about to hand over here comes by then, and goes on.
+const HAND_OVER_MIN: Duration = Duration::from_millis(100);
 /// How long a shutdown waits for the checkpoints.
 const CHECKPOINT_MAX: Duration = Duration::from_secs(30);
 
@@ -219,7 +221,7 @@ impl<F: FrontEnd> CoreController<F> {
             {
                 let core = &mut *self.core.borrow_mut();
                 let (Some(ownership), Some(links)) = (&mut core.ownership, core.front.control_links()) else { break };
-                if !ownership.hands_all_over(links, self.rt.boot_clock()) {
+                if !ownership.hands_all_over(links, self.rt.boot_clock()) && self.rt.now().since(started) >= HAND_OVER_MIN {
                     break;
                 }
             }

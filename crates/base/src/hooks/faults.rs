@@ -549,6 +549,10 @@ listed! {
         SpreadTooFar,
         /// That a node is about to end is not heard: it counts as up until it is silent.
         EndUnheard,
+        /// A node that is about to end counts as one that objects can go to.
+        HandedToWhoEnds,
+        /// Of two nodes that end together the one that is left for a moment makes its copies the only ones in sync.
+        LastCopiesPartAtTheEnd,
         /// A change that was under way when its owner stopped is taken for one that did not happen.
         StoppedTakenForUndone,
         /// A change whose link was lost is taken for one that did not happen, and is sent again.

@@ -487,6 +487,31 @@ fn a_node_with_a_copy_that_ends_in_order_costs_hosts_no_wait() {
     all.check();
 }
 
+/// The cluster is shut down: no node goes on without the others, so both copies are in sync when it is back.
+#[test]
+fn nodes_that_end_together_keep_their_copies_in_sync() {
+    for (seed, first) in [(155, 0), (156, 1)] {
+        let mut all = Cluster::new(seed, &[2, 1], &[0, 1], LinkSecurity::Plain);
+        all.play(200);
+        all.settle();
+        let mut ends: Vec<_> = [first, 1 - first].into_iter().map(|n| all.lab.door(n).shutdown()).collect();
+        let until = all.lab.world.now() + Duration::from_secs(30);
+        while !ends.is_empty() {
+            all.turn();
+            ends.retain(|end| end.try_take().is_none());
+            assert!(all.lab.world.now() < until, "they end");
+        }
+        all.passes(3);
+        assert_eq!([0, 1].map(|n| all.state(n)), [CopyState::Active; 2], "{:?}", all.record);
+        [0, 1].into_iter().for_each(|n| all.kill(n));
+        [0, 1].into_iter().for_each(|n| all.restart(n));
+        all.play(200);
+        all.until("both are in sync", |all| [0, 1].map(|n| all.state(n)) == [CopyState::Active; 2]);
+        all.settle();
+        all.check();
+    }
+}
+
 /// With no other copy in sync there is nobody to hand over to, and nothing is waited for.
 #[test]
 fn an_owner_with_the_only_copy_in_sync_ends_at_once() {

@@ -32,9 +32,14 @@ impl Op {
     fn is_like(&self, other: &Op) -> bool {
         self.host == other.host && self.what == other.what
     }
-    /// Whether it may show a state that was, and is no more.
-    fn may_be_late(&self) -> bool {
-        matches!(self.what, What::Report { .. })
+    /// When it has happened, at the latest.
+    fn over(&self) -> u64 {
+        self.ended.unwrap_or(self.begun + HAPPENS_WITHIN_US)
+    }
+    /// A state that it has seen is one of then, or later.
+    fn seen_from(&self) -> u64 {
+        let late = if matches!(self.what, What::Report { .. }) { LATE_US } else { 0 };
+        self.begun.saturating_sub(late)
     }
     /// Whether it has changed nothing, whatever the state was.
     fn observes(&self) -> bool {
@@ -49,8 +54,8 @@ impl Op {
 /// What a judge says of a history that is right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Reservation reports that showed what was, and was no more.
-    pub late_reports: usize,
+    /// Reservation commands, reports, reads and writes that were not judged: what came before may have come about in too many ways.
+    pub undecided: usize,
 }
 
 /// What was done, and what came of it.
@@ -97,7 +102,7 @@ pub enum What {
 const HAPPENS_WITHIN_US: u64 = 30_000_000;
 
 /// A reservation report may show what was so many microseconds before: the node that answers it hears of changes through the directory, which it may be cut
-/// off from. What hosts may do is judged by the owner, and is never late.
+/// off from.
 const LATE_US: u64 = 15_000_000;
 
 /// A block that holds parts of several values, or of none.
@@ -107,7 +112,7 @@ pub const TORN: u64 = u64::MAX;
 pub fn judge(ops: &[Op]) -> Result<Verdict, Vec<String>> {
     let (mut wrong, reservations) = (blocks::judge(ops), reservations::judge(ops));
     match reservations {
-        Ok(late_reports) if wrong.is_empty() => return Ok(Verdict { late_reports }),
+        Ok(undecided) if wrong.is_empty() => return Ok(Verdict { undecided }),
         Ok(_) => {}
         Err(what) => wrong.push(what),
     }

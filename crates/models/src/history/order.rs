@@ -7,11 +7,29 @@
 //! An operation is placed only when another one, or its own end, needs it (G. Lowe, *Testing for linearizability*, 2017); one that only observes as soon as it
 //! fits. Of two ways to the same state the one that has needed less of what may never have happened is enough.
 
-use super::{HAPPENS_WITHIN_US, LATE_US, Op};
-use std::collections::BTreeMap;
+use super::{HAPPENS_WITHIN_US, Op};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Ways that are followed at once: with more it is undecided.
-const WAYS_MAX: usize = 100_000;
+const WAYS_MAX: usize = 3_000;
+
+/// What a search has found.
+pub struct Found<S> {
+    /// The ends of operations, as they follow in time; the first is the start.
+    pub ends: Vec<End<S>>,
+    /// The operation from which on there are too many ways to follow.
+    pub undecided: Option<usize>,
+}
+
+/// The end of an operation, and the states that there may have been.
+pub struct End<S> {
+    /// When.
+    pub time: u64,
+    /// Since the end before, and right after this one.
+    pub until: BTreeSet<S>,
+    /// Right after this one.
+    pub after: BTreeSet<S>,
+}
 
 /// A way that it may have gone: the state, the operations that have begun and have not happened on it; and of those without an end, which need not.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,11 +61,8 @@ impl<S: Ord + Clone> Ways<S> {
 
 /// Finds an order of `ops` in which each comes between its beginning and its end. `step` says what state one leads to; `None`: what came of it is not what
 /// comes of it there, or, of one without an end, it changes nothing there, so it need not have happened. The error: the first operation that no order
-/// explains, with the states that it is impossible in. Else how many were late: they show a state that was, and is no more ([`Op::may_be_late`]).
-///
-/// # Panics
-/// When it would take too long.
-pub fn search<S: Ord + Clone>(ops: &[&Op], start: S, step: impl Fn(&S, &Op) -> Option<S>) -> Result<usize, (usize, Vec<S>)> {
+/// explains, with the states that it is impossible in.
+pub fn search<S: Ord + Clone>(ops: &[&Op], start: S, step: impl Fn(&S, &Op) -> Option<S>) -> Result<Found<S>, (usize, BTreeSet<S>)> {
     let fits = |state: &S, at: usize| ops[at].observes() && step(state, ops[at]).is_some();
     // At one time beginnings come first.
     let mut events: Vec<(u64, bool, usize)> = Vec::new();
@@ -56,9 +71,9 @@ pub fn search<S: Ord + Clone>(ops: &[&Op], start: S, step: impl Fn(&S, &Op) -> O
         events.extend(op.ended.map(|ended| (ended, true, at)));
     }
     events.sort_unstable();
+    let first = BTreeSet::from([start.clone()]);
+    let mut found = Found { ends: vec![End { time: 0, until: first.clone(), after: first }], undecided: None };
     let mut ways: Vec<(Way<S>, Vec<usize>)> = vec![(Way { state: start, open: Vec::new() }, Vec::new())];
-    // The states that there were on some way, and when last.
-    let (mut were, mut late) = (BTreeMap::<S, u64>::new(), 0);
     for (time, is_end, at) in events {
         // What has not happened by now does not.
         ways.iter_mut().for_each(|(_, left)| left.retain(|at| ops[*at].begun + HAPPENS_WITHIN_US >= time));
@@ -67,16 +82,12 @@ pub fn search<S: Ord + Clone>(ops: &[&Op], start: S, step: impl Fn(&S, &Op) -> O
                 if fits(&way.state, at) {
                     continue;
                 }
-                if ops[at].ended.is_some() {
-                    way.open.push(at);
-                } else {
-                    left.push(at);
-                }
+                if ops[at].ended.is_some() { way.open.push(at) } else { left.push(at) }
             }
             continue;
         }
         let (mut seen, mut done) = (Ways(BTreeMap::new(), 0), Ways(BTreeMap::new(), 0));
-        let before = ways.clone();
+        let mut until: BTreeSet<S> = ways.iter().map(|(way, _)| way.state.clone()).collect();
         while let Some((way, left)) = ways.pop() {
             if !way.open.contains(&at) {
                 done.add(way, left);
@@ -88,25 +99,23 @@ pub fn search<S: Ord + Clone>(ops: &[&Op], start: S, step: impl Fn(&S, &Op) -> O
             for next in way.open.iter().chain(left_nexts).copied() {
                 let Some(state) = step(&way.state, ops[next]) else { continue };
                 let without = |list: &[usize]| list.iter().copied().filter(|at| *at != next).collect::<Vec<_>>();
+                until.insert(state.clone());
                 let (mut then, then_left) = (Way { state, open: without(&way.open) }, without(&left));
                 then.open.retain(|at| !fits(&then.state, *at));
                 if seen.add(then.clone(), then_left.clone()) {
-                    assert!(seen.1 < WAYS_MAX, "undecided: operation {at} of {} may have come about in too many ways", ops.len());
                     ways.push((then, then_left));
+                }
+                if seen.1 >= WAYS_MAX {
+                    found.undecided = Some(at);
+                    return Ok(found);
                 }
             }
         }
         ways = done.all().collect();
-        were.extend(ways.iter().map(|(way, _)| (way.state.clone(), time)));
         if ways.is_empty() {
-            let was = |(state, last): (&S, &u64)| last + LATE_US >= ops[at].begun && step(state, ops[at]).is_some();
-            if !ops[at].may_be_late() || !were.iter().any(was) {
-                return Err((at, before.into_iter().map(|(way, _)| way.state).collect()));
-            }
-            late += 1;
-            ways = before;
-            ways.iter_mut().for_each(|(way, _)| way.open.retain(|open| *open != at));
+            return Err((at, until));
         }
+        found.ends.push(End { time, until, after: ways.iter().map(|(way, _)| way.state.clone()).collect() });
     }
-    Ok(late)
+    Ok(found)
 }

@@ -1,4 +1,5 @@
-//! Whether what reservation commands, reports and fenced reads and writes were answered could have happened one after another.
+//! Whether what reservation commands were answered could have happened one after another, and whether reports, and reads and writes that were let through,
+//! show a state that there was.
 //!
 //! The rules are those of `cluster::reservation`, which has tests of its own: here is judged that they were applied to one state, in an order, by all nodes.
 
@@ -122,38 +123,87 @@ impl States {
         self.after.insert((state, host, asked), known);
         known
     }
+    /// What a command leads to, if it is answered so.
     fn step(&mut self, state: usize, op: &Op) -> Option<usize> {
+        let What::Reserve { asked, answer } = &op.what else { return Some(state) };
+        let (now, next) = self.after(state, op.host, *asked);
+        answer.map_or(next != state, |answer| answer == now).then_some(next)
+    }
+    /// These, and those that some of these commands lead to from them: a search places a command no sooner than another one needs it.
+    fn with(&mut self, mut these: BTreeSet<usize>, commands: &[&Op]) -> BTreeSet<usize> {
+        let mut left: Vec<usize> = these.iter().copied().collect();
+        while let Some(state) = left.pop() {
+            let next: Vec<usize> = commands.iter().filter_map(|op| self.step(state, op)).collect();
+            left.extend(next.into_iter().filter(|next| these.insert(*next)));
+        }
+        these
+    }
+    /// Whether a host may have seen this then.
+    fn shows(&self, state: usize, op: &Op) -> bool {
+        let (state, seen) = &self.all[state];
         match &op.what {
-            What::Reserve { asked, answer } => {
-                let (now, next) = self.after(state, op.host, *asked);
-                answer.map_or(next != state, |answer| answer == now).then_some(next)
-            }
-            What::Report { seen } => (*seen == self.all[state].1).then_some(state),
+            What::Report { seen: reported } => reported == seen,
             What::Access { write, allowed } => {
-                let may = self.all[state].0.access(host_of(op.host));
-                (*allowed == if *write { may.write } else { may.read }).then_some(state)
+                let may = state.access(host_of(op.host));
+                *allowed == if *write { may.write } else { may.read }
             }
-            What::Read { .. } | What::Write { .. } => Some(state),
+            What::Reserve { .. } | What::Read { .. } | What::Write { .. } => true,
         }
     }
 }
 
-/// How many reports were late. The error: what is wrong, in words: the first operation that no order explains.
+/// How many operations were not judged. The error: what is wrong, in words.
 pub fn judge(ops: &[Op]) -> Result<usize, String> {
-    let is_of_them = |op: &&Op| !matches!(op.what, What::Read { .. } | What::Write { .. });
-    let mut ops: Vec<&Op> = ops.iter().filter(is_of_them).collect();
-    ops.sort_by_key(|op| op.begun);
+    let is_command = |op: &&Op| matches!(op.what, What::Reserve { .. });
+    let is_seen = |op: &&Op| matches!(op.what, What::Report { .. } | What::Access { .. });
+    let mut commands: Vec<&Op> = ops.iter().filter(is_command).collect();
+    commands.sort_by_key(|op| op.begun);
     let states = RefCell::new(States::new());
-    order::search(&ops, 0, |state, op| states.borrow_mut().step(*state, op)).map_err(|(at, impossible)| {
-        let around: Vec<String> = ops[at.saturating_sub(12)..(at + 4).min(ops.len())].iter().map(|op| format!("  {op:?}")).collect();
-        let impossible: Vec<String> = impossible.iter().map(|state| format!("  {:?}", states.borrow().all[*state].1)).collect();
-        format!(
-            "reservations: no order explains {:?}\nin any of these states:\n{}\naround it:\n{}",
-            ops[at],
-            impossible.join("\n"),
-            around.join("\n")
-        )
-    })
+    let found = order::search(&commands, 0, |state, op| states.borrow_mut().step(*state, op)).map_err(|(at, impossible)| {
+        let around: Vec<&Op> = commands[at.saturating_sub(12)..(at + 4).min(commands.len())].to_vec();
+        wrong("no order explains", commands[at], &impossible, &states.borrow(), &around)
+    })?;
+    let (mut states, mut undecided) = (states.into_inner(), found.undecided.map_or(0, |at| commands.len() - at));
+    let judged_to = found.undecided.map_or(u64::MAX, |_| found.ends.last().expect("the start").time);
+    // What there was after the last end before a time, and until the first one after another.
+    let there = |from: u64, to: u64| {
+        let first = found.ends.partition_point(|end| end.time < from);
+        let last = (found.ends.partition_point(|end| end.time <= to) + 1).min(found.ends.len());
+        let before = first.checked_sub(1).map(|before| &found.ends[before].after);
+        found.ends[first..last].iter().rev().map(|end| &end.until).chain(before).flatten().copied()
+    };
+    for op in ops.iter().filter(is_seen) {
+        if op.over() <= judged_to && there(op.seen_from(), op.over()).any(|state| states.shows(state, op)) {
+            continue;
+        }
+        let (from, to) = window(op, &commands);
+        if to > judged_to {
+            undecided += 1;
+            continue;
+        }
+        let around: Vec<&Op> = commands.iter().copied().filter(|c| c.over() >= from && c.begun <= to).collect();
+        let there = states.with(there(from, to).collect(), &around);
+        if !there.iter().any(|state| states.shows(*state, op)) {
+            return Err(wrong("no state shows", op, &there, &states, &around));
+        }
+    }
+    Ok(undecided)
+}
+
+/// When the states were that a host may have seen: while its operation went on, and while changes went on that were not answered when it began. Those may be
+/// seen by one host and not yet by another; what was answered is seen by all, but for a report, which may be late.
+fn window(op: &Op, commands: &[&Op]) -> (u64, u64) {
+    let (begun, over) = (op.seen_from(), op.over());
+    let changes = || commands.iter().filter(|c| !c.observes());
+    let before = changes().filter(|c| c.begun <= begun && c.over() >= begun).map(|c| c.begun).min();
+    let after = changes().filter(|c| c.begun <= over && c.over() >= over).map(|c| c.over()).max();
+    (before.unwrap_or(begun), after.unwrap_or(over))
+}
+
+fn wrong(what: &str, op: &Op, in_states: &BTreeSet<usize>, states: &States, around: &[&Op]) -> String {
+    let in_states: Vec<String> = in_states.iter().map(|state| format!("  {:?}", states.all[*state].1)).collect();
+    let around: Vec<String> = around.iter().map(|op| format!("  {op:?}")).collect();
+    format!("reservations: {what} {op:?}\nof these states:\n{}\nwith these commands:\n{}", in_states.join("\n"), around.join("\n"))
 }
 
 fn host_of(number: u64) -> HostId {

@@ -212,4 +212,5 @@ pub const NEEDED: &[(Rule, Bounds, Broken)] = &[
     (Rule::PeriodClearsMask, STORY, INEXACT),
     (Rule::TakeOverInSync, PAIR, LOST),
     (Rule::RestoredHearsAll, RESTORED, LOST),
+    (Rule::HeardCopyIsStill, APART_RESTORED, LOST),
 ];

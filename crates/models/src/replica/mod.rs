@@ -254,7 +254,11 @@ pub enum Action {
     },
     /// The directory is as it was at first, and knows that.
     RestoreDirectory,
-    /// Every copy was fenced with an epoch above all others, and said what it had accepted before.
+    /// The node of a copy goes by the restored directory, and says there what the copy had accepted.
+    HearRestored {
+        copy: NodeNo,
+    },
+    /// Every copy was heard; the record says which are in sync, in an epoch above all that there were.
     ConfirmRestored,
 }
 
@@ -338,6 +342,7 @@ impl World {
             messages: ArrayVec::new(),
             grants: [[Grant::default(); NODES]; NODES],
             budget: Budget { crashes: 0, lost_answers: 0, resends: 0, reads: 0, cuts: 0, handovers: 0, grants: 0, restores: 0, writes: 0 },
+            heard: [None; NODES],
             monitor: monitor::Monitor::default(),
         };
         world.nodes[usize::from(record.owner)].role = Role::Owner(owner);
@@ -386,7 +391,11 @@ impl World {
             out.push(Action::RestoreDirectory);
         }
         if self.record.restored && bounds.has(Rule::RestoredHearsAll) {
-            out.push(Action::ConfirmRestored);
+            let unheard = (0..bounds.copies()).filter(|n| self.heard[*n].is_none());
+            out.extend(unheard.map(|n| Action::HearRestored { copy: n as u8 }));
+            if (0..bounds.copies()).all(|n| self.heard[n].is_some()) {
+                out.push(Action::ConfirmRestored);
+            }
         }
     }
     fn node_actions(&self, bounds: &Bounds, n: usize, out: &mut Vec<Action>) {
@@ -420,7 +429,8 @@ impl World {
     fn can_come(&self, bounds: &Bounds, message: Message) -> bool {
         match message {
             Message::Fence { from, to, epoch, .. } | Message::Change { from, to, epoch, .. } => {
-                self.may_accept(bounds, usize::from(to), epoch, from)
+                let still = bounds.has(Rule::HeardCopyIsStill) && self.heard[usize::from(to)].is_some();
+                !still && self.may_accept(bounds, usize::from(to), epoch, from)
             }
             _ => true,
         }
@@ -490,6 +500,7 @@ impl World {
                 self.budget.restores += 1;
                 self.record = Record { restored: true, ..World::first_record(bounds) };
             }
+            Action::HearRestored { copy } => self.hear_restored(at(copy)),
             Action::ConfirmRestored => self.confirm_restored(bounds),
         }
         Ok(())

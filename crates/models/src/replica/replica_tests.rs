@@ -63,6 +63,7 @@ fn rank(world: &World, alive: Mask, action: Action) -> Option<u8> {
         Action::ReadAgain { node } | Action::StepDown { node } if there(node) => Some(2),
         Action::Renew { .. } | Action::GrantRunsOut { .. } | Action::WaitOver { .. } | Action::HearIncarnation { .. } => Some(3),
         Action::StopCounting { .. } => Some(4),
+        Action::HearRestored { copy } if there(copy) => Some(5),
         Action::ConfirmRestored => Some(5),
         Action::CopyRange { owner, .. } | Action::FinishResync { owner } if there(owner) => Some(6),
         Action::Evict { owner, copy } if there(owner) && !there(copy) => Some(7),

@@ -105,6 +105,8 @@ pub enum Rule {
     PeriodClearsMask,
     /// A takeover is by a node whose copy is in sync.
     TakeOverInSync,
-    /// After a directory was restored nothing is taken over before every copy was fenced and heard, and the highest accepted epoch counts.
+    /// After a directory was restored nothing is taken over before every copy was heard, and the highest accepted epoch counts.
     RestoredHearsAll,
+    /// A copy that was heard takes nothing before the record is confirmed: its node goes by the restored directory, which has no owner for it.
+    HeardCopyIsStill,
 }

@@ -20,7 +20,7 @@ fn no_rule_is_forgotten() {
     for (n, (rule, ..)) in bounds::NEEDED.iter().enumerate() {
         assert_eq!(*rule as usize, n, "{rule:?}: in the order of their list, and each once");
     }
-    assert_eq!(bounds::NEEDED.len(), Rule::RestoredHearsAll as usize + 1);
+    assert_eq!(bounds::NEEDED.len(), Rule::HeardCopyIsStill as usize + 1);
 }
 
 /// Two owners are noticed before what a host sees of them; this looks on.

@@ -294,5 +294,7 @@ pub struct World {
     pub messages: ArrayVec<Message, 14>,
     pub grants: [[Grant; NODES]; NODES],
     pub budget: Budget,
+    /// While the record is one that was restored: what the copies that were heard had accepted, and whether they were out of sync.
+    pub heard: [Option<(u8, bool)>; NODES],
     pub monitor: Monitor,
 }

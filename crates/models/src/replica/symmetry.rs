@@ -64,6 +64,7 @@ impl World {
             }
         }
         world.messages.sort_unstable();
+        world.heard.swap(i, j);
         world.grants.swap(i, j);
         world.grants.iter_mut().for_each(|of| of.swap(i, j));
         world.monitor.swap(i, j);

@@ -59,16 +59,22 @@ impl World {
         self.send_cas(n, new);
         new.epoch
     }
-    /// What a restored record says of the copies is old. Every copy is fenced with an epoch above all that there were, and says what it
-    /// had accepted: in sync are those of the highest. One step here; the copies that have answered can do nothing in between.
+    /// A copy is heard: its node has begun anew since the directory was restored, so it is no owner by what it knew before.
+    pub(super) fn hear_restored(&mut self, n: usize) {
+        let node = &mut self.nodes[n];
+        (node.role, node.cas, node.read) = (Role::Holder, None, None);
+        self.heard[n] = Some((self.copies[n].accepted, self.copies[n].resyncing));
+    }
+    /// What a restored record says of the copies is old. Every copy has said what it had accepted: in sync are those of the highest. From now on none
+    /// takes anything of an epoch of before.
     pub(super) fn confirm_restored(&mut self, bounds: &Bounds) {
         let mut new = Record { epoch: bounds.epochs + 1, restored: false, ..self.record };
-        let highest = (0..bounds.copies()).map(|c| self.copies[c].accepted).max().unwrap_or(0);
-        for c in 0..bounds.copies() {
-            let replica = &self.copies[c];
-            let in_sync = replica.accepted == highest && !replica.resyncing;
+        let heard = core::mem::take(&mut self.heard);
+        let highest = heard.iter().flatten().map(|(accepted, _)| *accepted).max().unwrap_or(0);
+        for (c, (accepted, resyncing)) in heard.into_iter().enumerate().filter_map(|(c, heard)| Some((c, heard?))) {
+            let in_sync = accepted == highest && !resyncing;
             new.copies[c] = if in_sync { CopyState::Active } else { CopyState::Absent };
-            new.synced_to[c] = if replica.resyncing { new.synced_to[c] } else { replica.accepted };
+            new.synced_to[c] = if resyncing { new.synced_to[c] } else { accepted };
             self.accept(bounds, c, new.epoch, u8::MAX, new.period_start);
         }
         // What it misses is not known to the block.

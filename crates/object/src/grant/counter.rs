@@ -118,7 +118,7 @@ impl Counter {
             (beat.heard, beat.spoke) = (beat.heard.max(now), true);
         }
     }
-    /// It is about to end: it is late from now on, until there is a new link with it.
+    /// It is about to end: it is late as soon as its link closes, until there is a new one.
     pub fn ends(&mut self, node: NodeId) {
         if let Some(beat) = self.nodes.get_mut(node).filter(|_| !hooks::seeded(SeededFault::EndUnheard)) {
             beat.ends = true;
@@ -137,7 +137,7 @@ impl Counter {
             let reach = match beat.reach {
                 None if silent < GONE && !beat.spoke => return None,
                 _ if silent >= GONE => Reach::Gone,
-                _ if silent >= LATE || beat.ends => Reach::Late,
+                _ if silent >= LATE || beat.ends && !beat.open => Reach::Late,
                 _ => Reach::Up,
             };
             (beat.reach.replace(reach) != Some(reach)).then_some((node, reach))

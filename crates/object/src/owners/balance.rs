@@ -8,7 +8,8 @@
 //! Hosts with paths to several nodes follow the owner, so whoever comes by another node has no other way, or does not look: the object goes there.
 //! A node that hosts came by stays the owner then, whatever there is to do: elsewhere its hosts would cost more.
 //!
-//! A node that is about to end hands over all that others can have, before its hosts lose it ([`Owners::ends`]).
+//! A node that is about to end hands over all that others can have, before its hosts lose it ([`Owners::ends`]). Where all nodes with copies end, nothing
+//! goes and no copy leaves: each object keeps what was in sync.
 //!
 //! Owns: [`Balance`], [`Requests`].
 //! Invariants: an object with a preferred owner does not go of itself; one that has come here stays for [`STAYS`]; one that goes for the load leaves
@@ -140,8 +141,8 @@ impl Owners {
         let up = self.reach.iter().filter(|(_, reach)| **reach == Reach::Up);
         self.actions.extend(up.map(|(to, _)| Action::Load { to: *to, load }));
     }
-    /// This node is about to end: the others hear it, and do without its copies; what another node can have goes there, each to the one with the least
-    /// to do. Whether something is still on its way: then it is to be called again.
+    /// This node is about to end: the others hear it, and do without its copies as soon as its links close; what another node can have goes there, each
+    /// to the one with the least to do. Whether something is still on its way: then it is to be called again.
     pub fn ends(&mut self, g: &mut Grants<'_>) -> bool {
         if !core::mem::replace(&mut self.ends, true) {
             self.says_load(Load::ENDS);
@@ -149,8 +150,7 @@ impl Owners {
         let mut go = Vec::new();
         for (object, hosted) in &self.objects {
             let Some(record) = hosted.owned().filter(|_| hosted.stays <= g.now) else { continue };
-            let is_other = |node: &NodeId| *node != self.me.node && self.reach.get(node) == Some(&Reach::Up);
-            let others: Vec<NodeId> = record.active().map(|c| c.node).filter(is_other).collect();
+            let others: Vec<NodeId> = record.active().map(|c| c.node).filter(|node| self.is_to_have(*node)).collect();
             let less = || others.iter().copied().min_by_key(|node| (self.loads.get(node).copied().unwrap_or_default(), *node));
             let heard = hosted.balance.goes.filter(|to| others.contains(to));
             let Some(to) = heard.or_else(less) else { continue };
@@ -171,9 +171,13 @@ impl Owners {
     pub fn balances(&mut self, how: Balancing) {
         self.balancing = how;
     }
-    /// Another node has so much to do.
+    /// Another node has so much to do, or is about to end.
     pub fn loaded(&mut self, node: NodeId, load: Load) {
-        self.loads.insert(node, u64::from(load.weight));
+        if load == Load::ENDS && !hooks::seeded(SeededFault::HandedToWhoEnds) {
+            self.ending.insert(node);
+        } else {
+            self.loads.insert(node, u64::from(load.weight));
+        }
     }
     /// What this node has to do.
     fn load(&self) -> u64 {
@@ -182,12 +186,12 @@ impl Owners {
     }
     /// Objects that may go, and where: to nodes that are up and have copies in sync, when none is under resync.
     fn may_go(&self, now: Instant) -> impl Iterator<Item = (ObjectId, &Hosted, Vec<NodeId>)> {
-        let (me, how, reach) = (self.me.node, self.balancing, &self.reach);
+        let how = self.balancing;
         self.objects.iter().filter_map(move |(object, hosted)| {
             let free =
                 hosted.preferred.is_none() && hosted.balance.may_go(how, now) && hosted.stays <= now && hosted.owner.resync().is_none();
             let record = hosted.owned().filter(|_| free && hosted.owner.state() == OwnerState::Serving)?;
-            let others = record.active().map(|c| c.node).filter(|node| *node != me && reach.get(node) == Some(&Reach::Up));
+            let others = record.active().map(|c| c.node).filter(|node| self.is_to_have(*node));
             Some((*object, hosted, others.collect()))
         })
     }

@@ -194,13 +194,20 @@ impl Hosted {
         let out = |c: &ComponentId| self.owned().is_some_and(|r| r.copy(*c).is_some_and(|c| c.state != CopyState::Active));
         self.failed.keys().copied().filter(move |copy| out(copy))
     }
-    /// The node that it is to go to now, if the machine has not heard that; `again`: though it has. `ends`: whatever it is preferred on.
-    pub fn hands_over(&mut self, again: bool, ends: bool, now: Instant, is_up: impl Fn(NodeId) -> bool) -> Option<NodeId> {
-        let record = self.owned().filter(|_| self.owner.state() == OwnerState::Serving && self.stays <= now);
-        let can = |to: &NodeId| record.is_some_and(|r| r.owner.node != *to && r.active().any(|c| c.node == *to)) && is_up(*to);
-        let to = self.preferred.filter(|_| !ends).or(self.balance.goes).filter(can);
+    /// The node with an active copy that it is to go to now. `ends`: this node does, so wherever it is preferred.
+    pub fn goes_to(&self, ends: bool, now: Instant) -> Option<NodeId> {
+        let record = self.owned().filter(|_| self.owner.state() == OwnerState::Serving && self.stays <= now)?;
+        let can = |to: &NodeId| record.owner.node != *to && record.active().any(|c| c.node == *to);
+        self.preferred.filter(|_| !ends).or(self.balance.goes).filter(can)
+    }
+    /// Where it is to go, if the machine has not heard that; `again`: though it has.
+    pub fn hands_over(&mut self, to: Option<NodeId>, again: bool) -> Option<NodeId> {
         let heard = core::mem::replace(&mut self.hands_over, to.is_some());
         to.filter(|_| again || !heard)
+    }
+    /// Whether this node serves it and could do so with a copy on a node that goes on.
+    pub fn goes_on_without(&self, me: NodeId, ending: &BTreeSet<NodeId>) -> bool {
+        self.owned().is_some_and(|record| record.active().any(|c| c.node != me && !ending.contains(&c.node)))
     }
     fn fails(&mut self, copy: ComponentId, now: Instant) {
         let failure = self.failed.entry(copy).or_insert(Failure { until: now, times: 0 });

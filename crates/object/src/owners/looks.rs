@@ -25,6 +25,9 @@ impl Owners {
             return;
         }
         let (owner, mine) = (record.owner, record.active().any(|c| c.node == self.me.node));
+        if self.ends_with(owner.node) {
+            return;
+        }
         if owner.node == self.me.node && !mine && !hooks::seeded(SeededFault::KeptWithoutCopy) {
             return self.gives_away(object);
         }

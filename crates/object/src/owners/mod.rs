@@ -44,7 +44,7 @@ use format::peer::{BadBlock, CopyFails, Fence, Load, Release};
 use hosted::Hosted;
 use limits::{ACCEPT_AGAIN, EARLY, LETS_GO, TURN};
 use queue::{Batch, DirectoryQueue};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// See the module.
 #[derive(Debug)]
@@ -73,6 +73,8 @@ pub struct Owners {
     loads: BTreeMap<NodeId, u64>,
     /// This node is about to end: what can goes to others.
     ends: bool,
+    /// Other nodes that are about to end, or have ended: nothing goes there.
+    ending: BTreeSet<NodeId>,
     /// Objects that this node owns or takes over.
     busy: usize,
 }
@@ -97,6 +99,7 @@ impl Owners {
             spreads: Instant(0),
             loads: BTreeMap::new(),
             ends: false,
+            ending: BTreeSet::new(),
             busy: 0,
         }
     }
@@ -318,11 +321,22 @@ impl Owners {
         if reach == Reach::Gone {
             self.loads.remove(&node);
         }
-        self.all(g, |_| true, &Event::Node { node, reach });
+        let (me, ending) = (self.me.node, self.ending.clone());
+        let both_end = reach != Reach::Up && self.ends_with(node);
+        self.all(g, |hosted| !both_end || hosted.goes_on_without(me, &ending), &Event::Node { node, reach });
+    }
+    /// Whether this node and another one end together: neither goes on without the other.
+    fn ends_with(&self, node: NodeId) -> bool {
+        self.ends && self.ending.contains(&node) && !hooks::seeded(SeededFault::LastCopiesPartAtTheEnd)
+    }
+    /// Whether another node can have objects of this one.
+    fn is_to_have(&self, node: NodeId) -> bool {
+        node != self.me.node && self.reach.get(&node) == Some(&Reach::Up) && !self.ending.contains(&node)
     }
     /// A node is no member any more.
     pub fn left(&mut self, node: NodeId) {
         self.reach.remove(&node);
+        self.ending.remove(&node);
         self.lives.remove(&node);
         self.loads.remove(&node);
     }
@@ -332,6 +346,7 @@ impl Owners {
         if core::mem::replace(life, incarnation.max(*life)) < incarnation {
             self.objects.values_mut().for_each(|hosted| hosted.restarted(node));
         }
+        self.ending.remove(&node);
         if self.ends {
             self.actions.push_back(Action::Load { to: node, load: Load::ENDS });
         }
@@ -510,9 +525,9 @@ impl Owners {
         self.step(g, object, Event::PauseResync(pace == ResyncPace::Paused));
     }
     fn hands_over(&mut self, g: &mut Grants<'_>, object: ObjectId, again: bool) {
-        let (reach, ends) = (&self.reach, self.ends);
-        let is_up = |node: NodeId| reach.get(&node) == Some(&Reach::Up);
-        if let Some(to) = self.objects.get_mut(&object).and_then(|hosted| hosted.hands_over(again, ends, g.now, is_up)) {
+        let to = self.objects.get(&object).and_then(|hosted| hosted.goes_to(self.ends, g.now)).filter(|to| self.is_to_have(*to));
+        let Some(hosted) = self.objects.get_mut(&object) else { return };
+        if let Some(to) = hosted.hands_over(to, again) {
             self.step(g, object, Event::HandOver(to));
         }
     }

@@ -12,7 +12,7 @@
 //!
 //! Invariants: so many nodes are disturbed at a time that the rest is a majority, and each comes back. At the end every volume has its copies in sync, and
 //! each copy holds what the hosts wrote: every node with one owns the volume in turn, and all of it is read. What hosts of the shared volumes did
-//! could have happened one after another, block by block (`models::history`).
+//! could have happened one after another (`models::history`).
 
 mod hosts;
 mod record;
@@ -485,19 +485,16 @@ fn is_there(process: u32) -> bool {
 /// Fails when a history could not have happened one after another; says what it was.
 fn judged(ops: &[history::Op]) -> String {
     let verdict = history::judge(ops).unwrap_or_else(|wrong| panic!("{}", wrong.join("\n")));
-    format!("{} operations of hosts could have happened one after another, {} reports were late", ops.len(), verdict.late_reports)
+    format!("{} operations of hosts could have happened one after another, {} of them undecided", ops.len(), verdict.undecided)
 }
 
 /// Fails when a history could not have happened one after another. It is kept then, and after a longer play always.
-fn is_in_order(ops: &[history::Op], name: &str, what: Use, play: Play) {
+fn is_in_order(ops: &[history::Op], name: &str, play: Play) {
     let at = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("nemesis-{}-{name}.jsonl", play.seed));
     record::save(ops, &at).expect("the history is written");
     println!("{name}: {} operations of hosts are in {}; `make nemesis HISTORY=FILE` judges them again", ops.len(), at.display());
     let began = Instant::now();
-    // Of reservations only when asked: a report that is late can lead the search to say that a right history is wrong (docs/reliability.md).
-    if what == Use::Blocks {
-        println!("{name}: {}; judged in {:?}", judged(ops), began.elapsed());
-    }
+    println!("{name}: {}; judged in {:?}", judged(ops), began.elapsed());
     if std::env::var_os("NEMESIS_MINUTES").is_none() {
         std::fs::remove_file(at).expect("it was written");
     }
@@ -520,7 +517,7 @@ fn plays(play: Play) {
             cluster.reads_all(volume, (cluster.volumes.len() + at) as u32 + 1, recorder);
         }
         let ops = recorder.taken();
-        is_in_order(&ops, volume, *what, play);
+        is_in_order(&ops, volume, play);
     }
     for (at, load) in loads.into_iter().enumerate() {
         cluster.is_right(at, load);

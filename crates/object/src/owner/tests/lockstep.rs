@@ -188,6 +188,7 @@ impl Lockstep {
                 (self.agreeing[at(node)], self.ranges[at(node)], self.mark_stands[at(node)]) = (0, Vec::new(), false);
             }
             Action::Deliver(message) => self.comes(message, &before),
+            Action::HearRestored { copy } => self.read(at(copy), before.record),
             Action::ConfirmRestored => {
                 let by = OwnerId { node: node(99), incarnation: Incarnation(1) };
                 for n in 0..self.bounds.nodes - usize::from(self.bounds.apart) {

@@ -17,6 +17,18 @@ fn counts(world: &World) -> Vec<usize> {
     (0..world.nodes.len()).map(|n| owners.iter().filter(|owner| **owner == n).count()).collect()
 }
 
+/// These nodes are about to end, and have handed over what they can: nothing is on its way any more.
+fn ends(world: &mut World, nodes: &[usize]) {
+    let (began, mut quiet) = (world.now, world.now);
+    while world.now - quiet < 1_000 * MS {
+        if nodes.iter().fold(false, |left, n| world.with(*n, |owners, g| owners.ends(g)) || left) {
+            quiet = world.now;
+        }
+        world.step();
+        assert!(world.now - began < 3_000 * MS, "it takes no longer than a hand-over");
+    }
+}
+
 #[test]
 fn an_object_follows_its_hosts_and_stays_with_them() {
     let mut world = settled(1, 3, &[0, 0]);
@@ -98,15 +110,7 @@ pub fn a_node_that_ends_hands_over_what_others_can_have() {
     // One has its only copy on the node that ends.
     [1, 2].into_iter().for_each(|n| world.loses(3, n));
     world.until(10_000, "they are out", |world| active(world, 3).len() == 1);
-    let began = world.now;
-    loop {
-        let left = world.with(0, |owners, g| owners.ends(g));
-        if !left {
-            break;
-        }
-        world.step();
-        assert!(world.now - began < 2_000_000_000, "it takes no longer than a hand-over");
-    }
+    ends(&mut world, &[0]);
     world.until(2_000, "they are served elsewhere", |world| (0..3).all(|k| world.serves(k).is_some_and(|n| n != 0)));
     assert_eq!(world.serves(3), Some(0), "it has nowhere to go");
     let mut after = counts(&world);
@@ -114,10 +118,50 @@ pub fn a_node_that_ends_hands_over_what_others_can_have() {
     assert_eq!(after, [1, 2, 3], "{after:?}: as much to each");
     world.plays(60_000);
     assert_ne!(world.serves(0), Some(0), "nobody gives it back");
+    assert!((0..3).all(|k| active(&world, k).len() == 3), "its copies get what hosts write, while it is there");
     world.stops(0);
     world.plays(5_000);
     world.restarts(0);
     world.until(60_000, "it is given back", |world| world.serves(0) == Some(0));
+}
+
+/// Their hosts wait for an eviction, and not until it is noticed that the node is silent.
+#[test]
+pub fn copies_of_a_node_that_ends_leave_with_its_links() {
+    let mut world = settled(8, 3, &[1, 2]);
+    ends(&mut world, &[0]);
+    world.stops(0);
+    let took = world.until(2_000, "they leave", |world| (0..2).all(|k| active(world, k).len() == 2));
+    assert!(took < 200, "{took} ms");
+}
+
+/// All nodes of a cluster are shut down at about the same time. Nobody goes on without the others, so each object comes back with the copies that it had.
+#[test]
+pub fn nodes_that_end_together_keep_their_copies_in_sync() {
+    for apart in [0, 5, 100, 1_000, 2_500] {
+        let mut world = settled(9, 2, &[0, 1, 0, 1]);
+        ends(&mut world, &[0, 1]);
+        world.stops(0);
+        world.plays(apart);
+        world.stops(1);
+        assert!((0..4).all(|k| active(&world, k).len() == 2), "{apart} ms apart: {:?}", world.records);
+        world.restarts(1);
+        world.plays(apart);
+        world.restarts(0);
+        world.until(20_000, "all is served", World::all_whole);
+    }
+}
+
+/// What a third node can have goes there, and that one does without the two that end.
+#[test]
+fn two_nodes_of_three_that_end_together_leave_all_to_the_third() {
+    let mut world = settled(10, 3, &[0, 1, 2]);
+    ends(&mut world, &[0, 1]);
+    world.until(2_000, "it has all", |world| (0..3).all(|k| world.serves(k) == Some(2)));
+    [0, 1].into_iter().for_each(|n| world.stops(n));
+    world.until(2_000, "it goes on alone", |world| (0..3).all(|k| active(world, k).len() == 1));
+    [0, 1].into_iter().for_each(|n| world.restarts(n));
+    world.until(60_000, "all is whole", World::all_whole);
 }
 
 #[test]

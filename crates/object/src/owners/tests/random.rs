@@ -90,7 +90,9 @@ fn seeded_faults_of_the_host_are_noticed() {
     notices(SeededFault::NeverLetsGo, many::a_node_without_directory_and_links_is_taken_over_from);
     notices(SeededFault::AwayUnsaid, many::a_node_without_directory_and_links_is_taken_over_from);
     notices(SeededFault::HostsForgotten, balance::an_object_whose_hosts_are_here_does_not_go_for_the_load);
-    notices(SeededFault::EndUnheard, balance::a_node_that_ends_hands_over_what_others_can_have);
+    notices(SeededFault::EndUnheard, balance::copies_of_a_node_that_ends_leave_with_its_links);
+    notices(SeededFault::HandedToWhoEnds, balance::a_node_that_ends_hands_over_what_others_can_have);
+    notices(SeededFault::LastCopiesPartAtTheEnd, balance::nodes_that_end_together_keep_their_copies_in_sync);
     notices(SeededFault::SpreadTooFar, balance::objects_spread_over_the_nodes_and_then_stay);
     notices(SeededFault::FencedByAnyone, host::only_the_node_of_a_copy_answers_for_it);
 }
