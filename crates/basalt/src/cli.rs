@@ -372,20 +372,15 @@ as no endpoint answers that it knows, is set by --offline."
     #[command(after_help = "Examples:
   basalt cluster restore /var/backups/basalt-directory.db         # on one node
   basalt cluster restore --from 10.0.0.1:7421                     # on each other one: etcd's address of the first
+  basalt cluster restore --own                                    # without a backup: from what this node's member of etcd has
   basalt cluster restore --external                               # on each one: who runs etcd has restored it
 
 Then start the daemons, and let each other node that had a member of etcd have a new one, one after
-the other: 'basalt cluster renew-member'. What was changed after the backup is lost.")]
+the other: 'basalt cluster renew-member'. What was changed after the backup is lost. Volumes wait until all nodes
+have said which copies they have; 'basalt volume recover' goes on without nodes that are lost.")]
     Restore {
-        /// The backup
-        #[arg(value_name = "FILE", required_unless_present_any = ["from", "external"], conflicts_with_all = ["from", "external"])]
-        path: Option<PathBuf>,
-        /// Follow another node that was restored: where its etcd answers clients
-        #[arg(long, value_name = "ADDRESS:PORT")]
-        from: Option<std::net::SocketAddr>,
-        /// Accept that who runs the external etcd has restored it
-        #[arg(long, conflicts_with = "from")]
-        external: bool,
+        #[command(flatten)]
+        from: RestoreFrom,
         /// Do not ask
         #[arg(long, short)]
         yes: bool,
@@ -398,6 +393,23 @@ the other: 'basalt cluster renew-member'. What was changed after the backup is l
         after_help = "Examples:\n  basalt cluster renew-member\n\nThe other members have to have a quorum. It votes when it has caught up: 'basalt cluster status'."
     )]
     RenewMember,
+}
+
+/// What a directory is restored from.
+#[derive(Args, Debug)]
+pub struct RestoreFrom {
+    /// The backup
+    #[arg(value_name = "FILE", required_unless_present_any = ["own", "from", "external"], conflicts_with_all = ["own", "from", "external"])]
+    pub path: Option<PathBuf>,
+    /// What this node's member of etcd has stored: where the others are lost and there is no newer backup
+    #[arg(long, conflicts_with_all = ["from", "external"])]
+    pub own: bool,
+    /// Follow another node that was restored: where its etcd answers clients
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub from: Option<std::net::SocketAddr>,
+    /// Accept that who runs the external etcd has restored it
+    #[arg(long, conflicts_with = "from")]
+    pub external: bool,
 }
 
 #[derive(Subcommand, Debug)]
@@ -677,6 +689,28 @@ pub enum VolumeCommand {
     Repair {
         /// Name or id
         volume: String,
+    },
+    /// Go on with what is left of a volume whose copies in sync are gone for good; says first what that loses
+    ///
+    /// For a volume that waits for nodes that do not come back, or whose records were restored from a backup while nodes are missing. What only those
+    /// have is lost, and they must stay off: hosts that still reach one of them go on with that one. Shows what would become of each copy; on a terminal
+    /// it asks.
+    #[command(after_help = "Examples:
+  basalt volume recover db --dry-run      # what it would do, and lose
+  basalt volume recover db
+  basalt volume recover db --from node-b  # with the copy there, whatever others have")]
+    Recover {
+        /// Name or id
+        volume: String,
+        /// With the copies of this node; the newest of those that can be reached otherwise
+        #[arg(long, value_name = "NODE")]
+        from: Option<String>,
+        /// Only show what it would do
+        #[arg(long)]
+        dry_run: bool,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
     },
     /// Delete a volume and its data
     #[command(

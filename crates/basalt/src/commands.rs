@@ -22,9 +22,9 @@ pub fn run(cli: Cli) -> Done {
     match cli.command {
         Command::Lab(command) => return crate::lab::run(command, &api, &out),
         Command::Serve { config } => return serve::serve(&config),
-        Command::Cluster(ClusterCommand::Restore { path, from, external, config, yes }) => {
+        Command::Cluster(ClusterCommand::Restore { from, config, yes }) => {
             confirm(yes, "Put what the backup says in the place of this node's directory? What was changed after it is lost.")?;
-            return form::restore(path.as_deref(), from, external, &config, &out);
+            return form::restore(&from, &config, &out);
         }
         Command::Cluster(ClusterCommand::Set { etcd, offline: true, config, .. }) => return form::set_offline(&etcd, &config, &out),
         Command::Host(HostCommand::Check { root }) => return crate::host_check::check(&root, &out),
@@ -260,6 +260,18 @@ impl Session {
             VolumeCommand::Repair { volume } => {
                 let repaired: Volume = self.client.post(&format!("{}/repair", at(&volume)), &())?;
                 self.print(&repaired, show::volume);
+            }
+            VolumeCommand::Recover { volume, from, dry_run, yes } => {
+                let query = from.as_ref().map_or(String::new(), |node| format!("?from={}", part(node)));
+                let plan: Recovery = self.client.get(&format!("{}/recovery{query}", at(&volume)))?;
+                if dry_run {
+                    self.print(&plan, show::recovery);
+                    return Ok(());
+                }
+                confirm_if(yes, || Ok(Some(questions::of_recovery(&plan))))?;
+                let how = Recover { from, plan: Some(plan.plan) };
+                let recovered: Volume = self.client.post(&format!("{}/recovery", at(&volume)), &how)?;
+                self.print(&recovered, show::volume);
             }
             VolumeCommand::Delete { volume, force, yes } => {
                 confirm(yes, &format!("Delete volume {volume} and all its data?"))?;

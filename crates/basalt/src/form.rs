@@ -3,7 +3,7 @@
 use crate::output::{Output, Page};
 use crate::table::size;
 use crate::{
-    cli::{ClusterCommand, EtcdArgs, JoinArgs, NodeCommand},
+    cli::{ClusterCommand, EtcdArgs, JoinArgs, NodeCommand, RestoreFrom},
     client::{Client, Failure, part},
     commands::{Done, Session},
     questions::confirm,
@@ -18,7 +18,6 @@ use control::{
 use std::io::Read;
 use std::{
     fs::File,
-    net::SocketAddr,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -84,14 +83,15 @@ pub fn cluster(session: &Session, command: ClusterCommand) -> Done {
 }
 
 /// `basalt cluster restore`: without a daemon, whose data directory it locks.
-pub fn restore(path: Option<&Path>, from: Option<SocketAddr>, external: bool, config: &Path, out: &Output) -> Done {
+pub fn restore(from: &RestoreFrom, config: &Path, out: &Output) -> Done {
+    let RestoreFrom { path, own, from, external } = from;
     let fail = |e: &dyn std::fmt::Display| Failure::Local(e.to_string());
     let (config, _lock, home, file) = stopped(config)?;
-    if external {
+    if *external {
         formation::accept_restored(&home, &file).map_err(Failure::Problem)?;
         out.done("this node takes the external etcd as it is now; do the same on each other node, then start the daemons");
-    } else if let Some(path) = path {
-        let at = formation::restore(&home, &config.cluster.etcd_programs, file, path).map_err(|e| fail(&e))?;
+    } else if *own || path.is_some() {
+        let at = formation::restore(&home, &config.cluster.etcd_programs, file, path.as_deref()).map_err(|e| fail(&e))?;
         out.done(format!("the directory is restored; on each other node: basalt cluster restore --from {}", at.authority()));
     } else if let Some(from) = from {
         formation::follow_restored(&home, file, &format!("https://{from}")).map_err(|e| fail(&e))?;

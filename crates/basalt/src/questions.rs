@@ -7,7 +7,7 @@ use crate::{
     client::Failure,
     commands::Done,
 };
-use control::api::types::{Host, Protocol, Subsystem, SubsystemChange, Volume};
+use control::api::types::{Host, Protocol, RecoveredCopy, Recovery, Subsystem, SubsystemChange, Volume};
 use std::io::{IsTerminal, Write};
 
 /// What becomes of a host without its secrets, and of one that wants proof from this end.
@@ -49,6 +49,18 @@ pub fn of_read_only(now: &Volume) -> Option<String> {
     let (name, names) = (&now.name, now.attachments.iter().map(|a| a.subsystem.as_str()).collect::<Vec<_>>().join(", "));
     (!now.read_only && !now.attachments.is_empty())
         .then(|| format!("Refuse all writes to volume {name} from now on, also of hosts that use it (subsystem {names})?"))
+}
+
+/// What to ask before a volume goes on with what is left of it.
+pub fn of_recovery(plan: &Recovery) -> String {
+    let of = |what: RecoveredCopy| {
+        let nodes: std::collections::BTreeSet<&str> = plan.copies.iter().filter(|c| c.becomes == what).map(|c| c.node.as_str()).collect();
+        nodes.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let losses: String = plan.losses.iter().map(|loss| format!("  {loss}\n")).collect();
+    let gone = of(RecoveredCopy::GivenUp);
+    let off = if gone.is_empty() { String::new() } else { format!(" What node {gone} has of it is given up.") };
+    format!("{losses}Go on with what node {} has of volume {}?{off}", of(RecoveredCopy::Kept), plan.volume)
 }
 
 /// What to ask before a change of a subsystem, if it disconnects hosts.

@@ -301,6 +301,22 @@ pub fn policy_made(p: &Policy, done: &str) -> Page {
     page.line(format!("  note: {}; until then {then}", p.not_possible.join("; ")))
 }
 
+/// What becomes of the copies of a volume that is recovered, and what is lost.
+pub fn recovery(r: &Recovery) -> Page {
+    let becomes = |c: &RecoveryCopy| match c.becomes {
+        RecoveredCopy::Kept => "kept",
+        RecoveredCopy::Follows => "brought into sync",
+        RecoveredCopy::GivenUp => "given up",
+    };
+    let copies: Page = Rows::of(&r.copies, "It has no copies.")
+        .left("node", |c| c.node.clone())
+        .right("mirror", |c| c.mirror.to_string())
+        .state("state", |c| c.state.clone())
+        .left("becomes", |c| becomes(c).into())
+        .into();
+    r.losses.iter().fold(copies, |page, loss| page.line(format!("  {loss}")))
+}
+
 pub fn volumes(volumes: &[Volume]) -> Page {
     let attached = |v: &Volume| v.attachments.iter().map(|a| format!("{}/{}", a.subsystem, a.nsid)).collect::<Vec<_>>().join(", ");
     let groups =

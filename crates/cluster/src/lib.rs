@@ -20,6 +20,7 @@ mod portals;
 mod reconcile;
 pub mod record;
 pub mod reservation;
+mod restored;
 mod share;
 
 pub use copies::{CopiesChange, Without, copies_change, without};
@@ -42,7 +43,10 @@ pub use paths::{
 pub use place::{Layout, MIRRORS_MAX, MirrorSlots, PlaceError, Placement, Slot, compliance, component_bytes, place, reserve_chunks};
 pub use policy::{IOPS_LIMIT_UNIT_BYTES, Policy, PolicyError, STRIPE_WIDTH_MAX, Shortfall};
 pub use portals::portals_near;
-pub use reconcile::{Action, Finish, GroupSeen, NotServed, Observed, Records, Usable, only_on, reconcile, serving, state_after_open};
+pub use reconcile::{
+    Action, CopySeen, Finish, GroupSeen, NotServed, Observed, Records, Usable, only_on, reconcile, serving, state_after_open,
+};
+pub use restored::{CannotGoOn, EPOCHS_BETWEEN, Fate, GoneOn, Waits, confirmed, gone_on, mark_restored, nodes_to_hear};
 pub use share::{is_sized, share_of};
 
 #[cfg(test)]

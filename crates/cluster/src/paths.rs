@@ -113,7 +113,8 @@ pub fn path_of(object: &ObjectRecord, records: &Records, observed: &Observed) ->
     let here = owner == observed.node;
     // Where no other node has a copy there is no other path to name.
     let has_begun = object.owner.is_none() || observed.terms.get(&object.id) == Some(&object.ownership.term);
-    if here && (!has_begun || observed.away.contains(&object.id)) {
+    // Nobody serves what was restored before it is known which copies are right.
+    if object.change.restored || here && (!has_begun || observed.away.contains(&object.id)) {
         return Path::AWAY;
     }
     let state = match record {

@@ -38,7 +38,15 @@ fn component(n: u8, node: &str, state: CopyState) -> ComponentRecord {
 fn object(copies: &[(&str, CopyState)]) -> ObjectRecord {
     let components = copies.iter().enumerate().map(|(n, (node, state))| component(n as u8, node, *state)).collect();
     let (id, volume) = (ObjectId::from_bytes([1; 16]), VolumeId::from_bytes([1; 16]));
-    ObjectRecord { id, volume, owner: None, ownership: Ownership::FIRST, change: Default::default(), mirrors: vec![components] }
+    ObjectRecord {
+        id,
+        volume,
+        owner: None,
+        ownership: Ownership::FIRST,
+        change: Default::default(),
+        heard: Default::default(),
+        mirrors: vec![components],
+    }
 }
 
 fn records(nodes: Vec<NodeRecord>) -> Records {
@@ -48,6 +56,16 @@ fn records(nodes: Vec<NodeRecord>) -> Records {
 /// What a node of this name knows that can forward to these.
 fn seen(node: &str, forwards: &[&str]) -> Observed {
     Observed { node: node.into(), forwards: forwards.iter().map(|n| (*n).into()).collect(), ..Observed::default() }
+}
+
+#[test]
+fn what_was_restored_is_inaccessible_through_all_nodes() {
+    let mut object = object(&[("a", CopyState::Active), ("b", CopyState::Active)]);
+    object.owner = Some("a".into());
+    assert!(crate::mark_restored(&mut object));
+    for node in ["a", "b", "c"] {
+        assert_eq!(path_of(&object, &Records::default(), &seen(node, &["a", "b"])), Path::AWAY);
+    }
 }
 
 #[test]

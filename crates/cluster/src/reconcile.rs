@@ -13,7 +13,8 @@
 //! serve; nothing of a group that is not open is called gone.
 //! Never: does anything itself, knows how it went but by what is observed next.
 
-use crate::record::{GroupRecord, NodeRecord, ObjectRecord, PolicyRecord, ReservationRecord, Stage, VolumeRecord};
+use crate::record::{GroupRecord, HeardCopy, NodeRecord, ObjectRecord, PolicyRecord, ReservationRecord, Stage, VolumeRecord};
+use crate::restored::says;
 use crate::share::share_of;
 use base::hooks::{self, SeededFault};
 use base::{ComponentId, CopyState, Epoch, GroupId, ObjectId, Ownership, VolumeId, WriteProtect};
@@ -69,6 +70,19 @@ pub enum GroupSeen {
     Offline,
 }
 
+/// A component that was found on a group, and what it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopySeen {
+    /// The component.
+    pub component: ComponentId,
+    /// Its object.
+    pub object: ObjectId,
+    /// The highest epoch that it has accepted; 0: none.
+    pub epoch: Epoch,
+    /// It is being brought into sync.
+    pub resyncing: bool,
+}
+
 /// What a node knows of itself.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
@@ -81,6 +95,8 @@ pub struct Observed {
     pub terms: BTreeMap<ObjectId, Epoch>,
     /// Its groups.
     pub groups: BTreeMap<GroupId, GroupSeen>,
+    /// What is on its open groups. Only where an object was restored.
+    pub copies: BTreeMap<GroupId, Vec<CopySeen>>,
     /// The nodes, by name, to which it can pass on what hosts ask of volumes that those own ([`crate::can_forward`]).
     pub forwards: BTreeSet<String>,
     /// Objects that are its own by the records, and that it does not serve: others may own them by now.
@@ -137,6 +153,15 @@ pub enum Action {
     ForgetGroup(GroupId),
     /// Components of a group in memory must be made anew, and their volumes with them.
     LoseComponents(ObjectId, GroupId),
+    /// What the node has of an object that was restored from a backup.
+    SayCopies {
+        /// The object.
+        object: ObjectId,
+        /// The node.
+        node: String,
+        /// What it has.
+        copies: Vec<HeardCopy>,
+    },
     /// What was found of components.
     SetStates(ObjectId, Vec<(ComponentId, CopyState)>),
     /// Go on with a volume.
@@ -152,7 +177,12 @@ pub fn reconcile(records: &Records, observed: &Observed) -> Vec<Action> {
         actions.extend(for_group(group, observed.groups.get(&group.id)));
     }
     for object in &records.objects {
-        actions.extend(for_components(records, observed, object));
+        if object.change.restored {
+            let says = says(object, records, observed);
+            actions.extend(says.map(|copies| Action::SayCopies { object: object.id, node: observed.node.clone(), copies }));
+        } else {
+            actions.extend(for_components(records, observed, object));
+        }
     }
     // Volumes come when every group has been tried (else each of them would fail for want of its group), and what was found of their
     // components is noted. Nothing else holds them up: a group that cannot be forgotten, say.
@@ -167,7 +197,11 @@ pub fn reconcile(records: &Records, observed: &Observed) -> Vec<Action> {
             share_of(v, object, percent, &observed.node).map(|what| Action::Finish(v.id, what))
         };
         let changing: BTreeSet<ObjectId> = records.objects.iter().filter(|o| o.components().any(|c| !c.is_used())).map(|o| o.id).collect();
-        let due = |v: &&VolumeRecord| v.is_under_way() || changing.contains(&v.object);
+        let restored: BTreeSet<ObjectId> = records.objects.iter().filter(|o| o.change.restored).map(|o| o.id).collect();
+        let due = |v: &&VolumeRecord| {
+            let waits = restored.contains(&v.object) && v.stage != Stage::Deleting;
+            (v.is_under_way() || changing.contains(&v.object)) && !waits
+        };
         let finish: Vec<Action> = records.volumes.iter().filter(due).filter(noted).filter_map(share).collect();
         actions.extend(finish);
     }
@@ -201,7 +235,7 @@ fn restart<'a>(records: &'a Records, observed: &'a Observed) -> impl Iterator<It
 
 /// Objects that only this node can serve, and whose term is not one of its own.
 fn terms<'a>(records: &'a Records, observed: &'a Observed) -> impl Iterator<Item = Action> + 'a {
-    let here = |o: &&ObjectRecord| o.is_alone_on(&observed.node);
+    let here = |o: &&ObjectRecord| o.is_alone_on(&observed.node) && !o.change.restored;
     let old = |o: &&ObjectRecord| {
         let once = o.ownership.term > Ownership::FIRST.term && hooks::seeded(SeededFault::TermBegunOnce);
         observed.terms.get(&o.id) != Some(&o.ownership.term) && !once
@@ -273,6 +307,8 @@ pub struct Usable {
 pub enum NotServed {
     /// The directory does not have its layout.
     NoLayout,
+    /// The directory was restored from a backup, and which copies of it are in sync is not known yet.
+    Restored,
     /// The node has not begun the term of its object.
     NotTaken,
     /// The node could not go on as its owner, and another one may own it by now.
@@ -288,6 +324,9 @@ pub enum NotServed {
 /// The components with which `observed.node` serves an object, by mirror; or why it does not. Of a mirror that other nodes have copies of, those
 /// that are here, in any state.
 pub fn serving(object: &ObjectRecord, observed: &Observed) -> Result<Vec<Vec<Usable>>, NotServed> {
+    if object.change.restored {
+        return Err(NotServed::Restored);
+    }
     if observed.terms.get(&object.id) != Some(&object.ownership.term) {
         return Err(NotServed::NotTaken);
     }

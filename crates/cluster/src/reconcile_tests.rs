@@ -72,6 +72,7 @@ fn volume(n: u8, stage: Stage, components: Vec<ComponentRecord>) -> (VolumeRecor
             owner: None,
             ownership: Ownership::FIRST,
             change: Default::default(),
+            heard: Default::default(),
             mirrors: vec![components],
         },
     )
@@ -307,6 +308,11 @@ fn carry_out(records: &mut Records, observed: &mut Observed, action: &Action, op
         Action::LoseComponents(id, group) => {
             let object = records.objects.iter_mut().find(|o| o.id == *id).unwrap();
             object.components_mut().filter(|c| c.group == *group).for_each(|c| c.no = None);
+        }
+        Action::SayCopies { object, node, copies } => {
+            let object = records.objects.iter_mut().find(|o| o.id == *object).unwrap();
+            object.heard.nodes.insert(node.clone());
+            object.heard.copies.extend_from_slice(copies);
         }
         Action::SetStates(id, states) => {
             let object = records.objects.iter_mut().find(|o| o.id == *id).unwrap();

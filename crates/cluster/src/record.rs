@@ -4,6 +4,8 @@
 //! by id, never by name.
 //! Never: decides anything; knows how or where it is stored.
 
+pub use crate::join::EtcdRecord;
+pub use crate::restored::{Heard, HeardCopy, StoreRecord};
 use crate::{Layout, MirrorSlots, Policy, Slot};
 use base::unit::CHUNK_BYTES;
 use base::{
@@ -474,6 +476,9 @@ pub struct ObjectRecord {
     /// Of the last change of the above, and of the states of its copies.
     #[serde(flatten)]
     pub change: OwnershipChange,
+    /// While [`OwnershipChange::restored`]: what nodes have said of its copies since.
+    #[serde(default, skip_serializing_if = "Heard::is_empty")]
+    pub heard: Heard,
     /// The copies of each mirror. Pieces are dealt to the mirrors in turn ([`base::mirror::mirror_of`]).
     #[serde(alias = "stripes")]
     pub mirrors: Vec<Vec<ComponentRecord>>,
@@ -487,7 +492,15 @@ impl ObjectRecord {
             let component = |(copy, slot): (usize, &Slot)| ComponentRecord::planned(id_of(mirror, copy), slot);
             mirrors.push(slots.copies.iter().enumerate().map(component).collect());
         }
-        ObjectRecord { id, volume, owner: None, ownership: Ownership::FIRST, change: OwnershipChange::default(), mirrors }
+        ObjectRecord {
+            id,
+            volume,
+            owner: None,
+            ownership: Ownership::FIRST,
+            change: OwnershipChange::default(),
+            heard: Heard::default(),
+            mirrors,
+        }
     }
     /// How it is laid out, as placement knows it.
     pub fn layout(&self) -> Layout {
@@ -857,30 +870,6 @@ pub struct PresenceRecord {
     /// When it has looked, in seconds since 1970.
     #[serde(default)]
     pub reported_unix_s: u64,
-}
-
-/// The etcd that keeps the directory, when somebody else runs it. Every node goes by it, but one that has settings of its own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EtcdRecord {
-    /// Counts the changes of `endpoints`.
-    pub endpoints_serial: u64,
-    /// Counts the changes of the certificates and the key.
-    pub credentials_serial: u64,
-    /// As `https://HOST:PORT`.
-    pub endpoints: Vec<String>,
-    /// The certificates of the authorities that etcd's certificates may be of, as PEM.
-    pub authority: String,
-    /// The certificate that nodes show, as PEM.
-    pub certificate: String,
-    /// Its private key, sealed with the cluster's key for secrets.
-    pub sealed_key: String,
-}
-
-impl EtcdRecord {
-    /// There is one at most: this is its id.
-    pub const ID: &str = "external";
-    /// What its private key is sealed for.
-    pub const PURPOSE: &str = "etcd/external";
 }
 
 /// The node that leads: administrators' changes go to it. It goes with that node's session.

@@ -69,6 +69,9 @@ impl Directory for Gate {
     fn end_session(&self, session: SessionId) -> Result<(), DirectoryError> {
         self.through(|d| d.end_session(session))
     }
+    fn store(&self) -> Result<u64, DirectoryError> {
+        self.directory.store()
+    }
     fn cluster(&self) -> ClusterId {
         self.directory.cluster()
     }

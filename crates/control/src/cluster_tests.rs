@@ -287,6 +287,141 @@ fn a_copy_on_a_node_that_stays_down_is_made_anew_elsewhere() {
     }
 }
 
+/// A volume with two copies on two of three nodes, its object, its owner, who has the other copy, and who has none.
+fn mirrored(f: &Fixture) -> (Box<dyn Fn() -> Versioned<ObjectRecord> + '_>, String, String, String) {
+    f.done("h1", "POST", "/api/v1/policies", json!({"name": "mirror", "failures_to_tolerate": 1}));
+    let made = f.done("h1", "POST", "/api/v1/volumes", json!({"name": "v", "bytes": GIB, "policy": "mirror"}));
+    let owner = made["owner"].as_str().unwrap().to_owned();
+    let object = || f.directory.all::<ObjectRecord>().unwrap().remove(0);
+    let mut now = object();
+    now.value.owner = Some(owner.clone());
+    now.value.components_mut().for_each(|c| c.state = base::CopyState::Active);
+    f.directory.commit(&Transaction::new().update(&now)).unwrap();
+    let other = now.components().find(|c| c.node != owner).unwrap().node.clone();
+    let third = NAMES.into_iter().find(|node| *node != owner && *node != other).unwrap().to_owned();
+    (Box::new(object), owner, other, third)
+}
+
+fn accepts(f: &Fixture, object: &ObjectRecord, node: &str, epoch: u32, resyncing: bool) {
+    let copy = object.components().find(|c| c.node == node).unwrap();
+    f.planes[node].accepts(copy.id, Epoch(epoch), resyncing);
+}
+
+fn says(f: &Fixture, at: &str, id: &str) -> Option<String> {
+    let status = f.done(at, "GET", "/api/v1/status", Value::Null);
+    status["checks"].as_array().unwrap().iter().find(|c| c["id"] == id).map(|c| c["message"].to_string())
+}
+
+/// The node of a copy is up, and its device fails each time that it comes back: after the policy's time another one is made.
+#[test]
+fn a_copy_whose_device_fails_is_made_anew_elsewhere() {
+    let f = three(44, 8);
+    let (object, owner, other, third) = mirrored(&f);
+    f.done("h1", "PATCH", "/api/v1/policies/mirror", json!({"repair_after_s": 60}));
+    let copy = object().components().find(|c| c.node == other).unwrap().id;
+    let set = |state| {
+        let mut now = object();
+        now.value.components_mut().filter(|c| c.id == copy).for_each(|c| c.state = state);
+        // The leader may be faster.
+        drop(f.directory.commit(&Transaction::new().update(&now)));
+    };
+    f.planes[owner.as_str()].fails_copy(copy);
+    let began = std::time::Instant::now();
+    // It comes back again and again, and fails.
+    let mut turn = 0;
+    f.until("another one is planned", || {
+        turn += 1;
+        set(if turn % 8 == 0 { base::CopyState::Resyncing } else { base::CopyState::Absent });
+        object().components().any(|c| c.node == third)
+    });
+    assert!(began.elapsed() * crate::cluster_fixture::SPEED >= std::time::Duration::from_secs(50), "too early");
+}
+
+/// After the backup the owner's copy was evicted. The restored records call it in sync.
+#[test]
+fn after_a_restore_a_volume_goes_by_what_its_copies_say() {
+    let f = three(41, 8);
+    let (object, owner, other, third) = mirrored(&f);
+    let backup = f.directory.backup();
+    accepts(&f, &object(), &owner, 5, false);
+    accepts(&f, &object(), &other, 6, false);
+    NAMES.iter().for_each(|n| f.kill(n));
+    f.directory.restore(&backup);
+    [&owner, &other].into_iter().for_each(|n| f.start(n));
+    f.until("both have said what they have", || object().heard.nodes.len() == 2);
+    let leader = f.leader().unwrap_or_else(|| owner.clone());
+    f.until("it is said why it waits", || says(&f, &leader, "volume_restored").is_some_and(|m| m.contains(third.as_str())));
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert!(object().change.restored, "the third may have a copy that the backup does not know");
+    let shown = f.done(&leader, "GET", "/api/v1/volumes/v", Value::Null);
+    assert_eq!(shown["state"], "offline", "{shown}");
+    f.start(&third);
+    f.until("it is known", || !object().change.restored);
+    let state = |node: &str| object().components().find(|c| c.node == node).map(|c| (c.state, c.synced_to)).unwrap();
+    assert_eq!(state(&owner), (base::CopyState::Absent, Epoch(5)));
+    assert_eq!(state(&other).0, base::CopyState::Active);
+    assert_eq!(object().owner.as_deref(), Some(other.as_str()));
+    f.until("nothing is said any more", || says(&f, &third, "volume_restored").is_none());
+    let (status, problem) = f.ask(&third, "GET", "/api/v1/volumes/v/recovery", None, None).unwrap();
+    assert_eq!((status, problem["code"].as_str()), (409, Some("refused")), "{problem}");
+}
+
+/// Nodes are lost with the directory: an administrator goes on without them, having seen what that loses.
+#[test]
+fn an_administrator_goes_on_with_what_is_left_of_a_volume() {
+    let f = three(42, 8);
+    let (object, owner, other, _) = mirrored(&f);
+    let backup = f.directory.backup();
+    accepts(&f, &object(), &other, 6, false);
+    NAMES.iter().for_each(|n| f.kill(n));
+    f.directory.restore(&backup);
+    f.start(&other);
+    f.until("it says what it has, and leads", || object().heard.nodes.len() == 1 && f.leader().is_some());
+    let path = "/api/v1/volumes/v/recovery";
+    f.until("it is up", || f.directory.all::<PresenceRecord>().unwrap().iter().any(|p| p.node == other && !p.groups.is_empty()));
+    let plan = f.done(&other, "GET", path, Value::Null);
+    let becomes = |node: &str| plan["copies"].as_array().unwrap().iter().find(|c| c["node"] == node).unwrap()["becomes"].clone();
+    assert_eq!((becomes(&other), becomes(&owner)), (json!("kept"), json!("given_up")), "{plan}");
+    assert!(plan["losses"].to_string().contains(&format!("the copy on node {owner} is given up")), "{plan}");
+    let (status, problem) = f.ask(&other, "GET", &format!("{path}?from={owner}"), None, None).unwrap();
+    assert_eq!((status, problem["code"].as_str()), (409, Some("refused")), "it is not there: {problem}");
+    let (status, problem) = f.ask(&other, "POST", path, Some(&json!({"plan": "1-kk"})), None).unwrap();
+    assert_eq!((status, problem["code"].as_str()), (409, Some("conflict")), "not what was shown: {problem}");
+    assert!(object().change.restored);
+    f.done(&other, "POST", path, json!({"plan": plan["plan"]}));
+    assert!(!object().change.restored);
+    let state = |node: &str| object().components().find(|c| c.node == node).map(|c| (c.state, c.leaving)).unwrap();
+    assert_eq!((state(&other), state(&owner).1), ((base::CopyState::Active, false), true));
+    // The node comes back after all: it deletes what it had, and the volume gets another copy.
+    f.start(&owner);
+    let deleted = || f.planes[owner.as_str()].components().iter().all(|c| object().components().any(|now| now.id == c.id && !now.leaving));
+    f.until("what was given up is deleted", || object().components().all(|c| !c.leaving) && deleted());
+}
+
+/// The only copy in sync is on a node that is gone, and the other one missed something.
+#[test]
+fn an_administrator_goes_on_with_a_copy_that_is_out_of_sync() {
+    let f = three(43, 8);
+    let (object, owner, other, third) = mirrored(&f);
+    let mut now = object();
+    now.value.ownership.epoch = Epoch(9);
+    let copy = now.value.components_mut().find(|c| c.node == other).unwrap();
+    (copy.state, copy.synced_to) = (base::CopyState::Absent, Epoch(5));
+    f.directory.commit(&Transaction::new().update(&now)).unwrap();
+    let path = "/api/v1/volumes/v/recovery";
+    let (status, problem) = f.ask(&third, "GET", path, None, None).unwrap();
+    assert_eq!((status, problem["code"].as_str()), (409, Some("refused")), "one is in sync: {problem}");
+    f.kill(&owner);
+    f.until("that is known", || f.directory.all::<PresenceRecord>().unwrap().len() == 2 && f.leader().is_some());
+    let plan = f.done(&third, "GET", path, Value::Null);
+    assert!(plan["losses"].to_string().contains("epoch 5, and the volume is in epoch 9"), "{plan}");
+    f.done(&third, "POST", path, json!({"plan": plan["plan"]}));
+    let state = |node: &str| object().components().find(|c| c.node == node).map(|c| (c.state, c.leaving));
+    assert_eq!(state(&other), Some((base::CopyState::Active, false)));
+    assert!(state(&owner).is_none_or(|(_, leaving)| leaving) && object().owner.as_deref() == Some(other.as_str()));
+    assert!(object().ownership.epoch > Epoch(9 + cluster::EPOCHS_BETWEEN - 1), "the old owner is outranked");
+}
+
 /// Copies come as soon as there are nodes for them, where the policy takes what is possible.
 #[test]
 fn a_volume_that_was_made_with_what_was_possible_gets_its_copies_later() {

@@ -7,9 +7,10 @@ use crate::{config::StoreSection, plane::*};
 use base::{
     ByteSize, ClusterId, GroupId, Histogram, IoClass, NodeSlot, ObjectId, ResyncPace, VolumeId, counters::Figures, unit::CHUNK_BYTES,
 };
+use cluster::CopySeen;
 use dataplane::{
-    Balancing, ChangeOutcome, ClassStats, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, DataPlaneHandle,
-    Device, FillState, FormatSpec, Found, NodeConfig, NodeStats, OpenError, OpenOptions, Settings, VolumeStats,
+    AcceptedEpoch, Balancing, ChangeOutcome, ClassStats, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent,
+    DataPlaneHandle, Device, FillState, FormatSpec, Found, NodeConfig, NodeStats, OpenError, OpenOptions, Settings, VolumeStats,
 };
 use directory::record::DeviceRecord;
 use frontend::{CommandClass, ControlRequestId, FrontEnd, HostCounters, Of, Refused, Reply};
@@ -198,6 +199,12 @@ impl DataPlane for LocalDataPlane {
 
     fn capacity_numbers(&self, group: GroupId) -> Result<BTreeSet<u8>, PlaneError> {
         Ok(self.handle.commands().capacity_numbers(group).wait()?)
+    }
+
+    fn copies_seen(&self, group: GroupId) -> Result<Vec<CopySeen>, PlaneError> {
+        let accepted = self.handle.commands().accepted_epochs(group).wait()?;
+        let seen = |a: AcceptedEpoch| CopySeen { component: a.component, object: a.object, epoch: a.epoch, resyncing: a.resyncing };
+        Ok(accepted.into_iter().map(seen).collect())
     }
 
     fn close_group(&self, group: GroupId) -> Result<(), PlaneError> {

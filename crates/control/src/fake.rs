@@ -4,7 +4,8 @@
 
 use crate::plane::*;
 use base::counters::{self, FigureKind};
-use base::{ClusterId, GroupId, ObjectId, ResyncPace, VolumeId, unit::CHUNK_BYTES};
+use base::{ClusterId, ComponentId, Epoch, GroupId, ObjectId, ResyncPace, VolumeId, unit::CHUNK_BYTES};
+use cluster::CopySeen;
 use dataplane::{
     ChangeOutcome, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, FillState, FormatSpec, Found, OpenError,
 };
@@ -53,6 +54,8 @@ struct State {
     statistics: (Vec<VolumeFigures>, Vec<HostFigures>),
     fills: BTreeMap<VolumeId, bool>,
     no_fill_ends: bool,
+    accepted: BTreeMap<ComponentId, (Epoch, bool)>,
+    failed_copies: BTreeSet<ComponentId>,
 }
 
 /// What the host of owners was answered.
@@ -135,6 +138,14 @@ impl FakePlane {
         self.state().applies
     }
     /// Components on all groups.
+    /// As the owner of its object this node has taken a copy out because it fails.
+    pub fn fails_copy(&self, component: ComponentId) {
+        self.state().failed_copies.insert(component);
+    }
+    /// What a component says that it has accepted, and whether it is being brought into sync.
+    pub fn accepts(&self, component: ComponentId, epoch: Epoch, resyncing: bool) {
+        self.state().accepted.insert(component, (epoch, resyncing));
+    }
     pub fn components(&self) -> Vec<ComponentSpec> {
         self.state().groups.values().flat_map(|g| g.components.values().cloned()).collect()
     }
@@ -304,6 +315,16 @@ impl DataPlane for FakePlane {
 
     fn capacity_numbers(&self, group: GroupId) -> Result<BTreeSet<u8>, PlaneError> {
         Ok(open(&mut *self.check("capacity_numbers")?, group)?.numbers.clone())
+    }
+
+    fn copies_seen(&self, group: GroupId) -> Result<Vec<CopySeen>, PlaneError> {
+        let mut state = self.check("copies_seen")?;
+        let accepted = state.accepted.clone();
+        let seen = |c: &ComponentSpec| {
+            let (epoch, resyncing) = accepted.get(&c.id).copied().unwrap_or_default();
+            CopySeen { component: c.id, object: c.object, epoch, resyncing }
+        };
+        Ok(open(&mut state, group)?.components.values().map(seen).collect())
     }
 
     fn close_group(&self, group: GroupId) -> Result<(), PlaneError> {
@@ -485,7 +506,7 @@ impl DataPlane for FakePlane {
         Ok(Stats {
             resyncs: BTreeMap::new(),
             slow_copies: Default::default(),
-            failed_copies: Default::default(),
+            failed_copies: state.failed_copies.clone(),
             cores: vec![CoreFigures { core: 0, figures: core }],
             groups: state
                 .groups

@@ -7,6 +7,7 @@
 //! Never: remembers what should be; that is the directory's.
 
 use base::{ByteSize, ClusterId, ComponentId, GroupId, Histogram, ObjectId, ResyncPace, VolumeId, counters::Figures};
+use cluster::CopySeen;
 use dataplane::{
     ChangeOutcome, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, FillState, FormatSpec, Found, OpenError,
 };
@@ -336,6 +337,8 @@ pub trait DataPlane: Send + Sync {
     fn remove_capacity(&self, group: GroupId, number: u8) -> Result<(), PlaneError>;
     /// The numbers of the capacity devices that an open group has.
     fn capacity_numbers(&self, group: GroupId) -> Result<BTreeSet<u8>, PlaneError>;
+    /// What each component of an open group has accepted.
+    fn copies_seen(&self, group: GroupId) -> Result<Vec<CopySeen>, PlaneError>;
     /// Closes a group after a checkpoint.
     fn close_group(&self, group: GroupId) -> Result<(), PlaneError>;
     /// Begins a scrub.

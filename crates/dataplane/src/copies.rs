@@ -77,19 +77,21 @@ pub enum CopyRefused {
     Unsound,
 }
 
-/// What a copy of a group has accepted.
+/// What a component of a group has accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcceptedEpoch {
-    /// Which copy.
+    /// Which component.
     pub component: ComponentId,
     /// Of which object.
     pub object: ObjectId,
-    /// The highest epoch that a shard has accepted.
+    /// The highest epoch that a shard has accepted; 0: it never was one copy of several.
     pub epoch: Epoch,
     /// Whose that is; `None`: it has accepted none as a copy.
     pub by: Option<OwnerId>,
     /// The lowest that a shard has, durable. Below `epoch` the end of the node came in between, and the owner was not answered.
     pub lowest: Epoch,
+    /// It has heard that it is out of sync, and not that it is in sync again.
+    pub resyncing: bool,
 }
 
 /// What core 0 asks the shards of a group on a core.
@@ -125,7 +127,7 @@ impl<F: FrontEnd> CommandSender<F> {
     pub fn list_for_resync(&self, here: NodeId, ask: ListForResync) -> Completion<Result<Listed, CopyRefused>> {
         self.give(move |c| async move { outer(c.list_for_resync(here, ask).await) })
     }
-    /// What each copy of an open group has accepted so far. For who grants, before it does.
+    /// What each component of an open group has accepted so far.
     pub fn accepted_epochs(&self, group: GroupId) -> Completion<Vec<AcceptedEpoch>> {
         self.give(move |c| async move { c.accepted_epochs(group).await })
     }
@@ -309,22 +311,26 @@ impl<F: FrontEnd> CoreController<F> {
 
     pub(crate) async fn accepted_epochs(&self, group: GroupId) -> Result<Vec<AcceptedEpoch>, DataPlaneError> {
         let (slot, group) = self.slot(group)?;
-        let copies: Vec<ComponentInfo> = group.components().into_iter().filter(|info| info.copy).collect();
-        if copies.is_empty() {
-            return Ok(Vec::new());
-        }
+        let (copies, others): (Vec<ComponentInfo>, Vec<ComponentInfo>) = group.components().into_iter().partition(|info| info.copy);
         let mut views: BTreeMap<ComponentNo, Vec<ReplicaView>> = BTreeMap::new();
-        for (no, view) in self.views(slot, copies.iter().map(|info| info.no).collect()).await? {
-            views.entry(no).or_default().extend(view);
+        if !copies.is_empty() {
+            for (no, view) in self.views(slot, copies.iter().map(|info| info.no).collect()).await? {
+                views.entry(no).or_default().extend(view);
+            }
         }
         let accepted = copies.iter().filter_map(|info| {
             let views = views.get(&info.no)?;
             let highest = views.iter().max_by_key(|view| (view.accepted, view.by.incarnation != Incarnation(0)))?;
             let by = Some(highest.by).filter(|by| by.incarnation != Incarnation(0));
             let lowest = views.iter().map(|view| view.durable).min()?;
-            Some(AcceptedEpoch { component: info.id, object: info.object, epoch: highest.accepted, by, lowest })
+            let resyncing = views.iter().any(|view| view.resync.is_some());
+            Some(AcceptedEpoch { component: info.id, object: info.object, epoch: highest.accepted, by, lowest, resyncing })
         });
-        Ok(accepted.collect())
+        let none = |info: &ComponentInfo| {
+            let (component, object) = (info.id, info.object);
+            AcceptedEpoch { component, object, epoch: Epoch(0), by: None, lowest: Epoch(0), resyncing: false }
+        };
+        Ok(accepted.chain(others.iter().map(none)).collect())
     }
 
     async fn views(

@@ -114,7 +114,8 @@ fn owned(object: &ObjectRecord, records: &Records, node: &str, settings: Setting
 
 /// What this node has of an object that another one owns.
 fn held(object: &ObjectRecord, records: &Records, observed: &Observed) -> Vec<HeldDesired> {
-    let Some(owner) = owner_elsewhere(object, records, &observed.node) else { return Vec::new() };
+    // By a record that was restored nobody owns it.
+    let Some(owner) = owner_elsewhere(object, records, &observed.node).filter(|_| !object.change.restored) else { return Vec::new() };
     let here = object.used().filter(|c| c.node == observed.node);
     let found = |c: &ComponentRecord| {
         let no = c.no.filter(|no| observed.finds(c.group, c.id, *no))?;

@@ -46,6 +46,7 @@ fn facts() -> (Records, Observed) {
         restarted: Default::default(),
         terms: objects.iter().map(|o: &ObjectRecord| (o.id, Ownership::FIRST.term)).collect(),
         groups: [(group().id, GroupSeen::Open(BTreeMap::new()))].into(),
+        copies: Default::default(),
         forwards: Default::default(),
         away: Default::default(),
     };

@@ -43,6 +43,13 @@ pub fn carry_out(
             true
         })?,
         Action::LoseComponents(id, group) => lose_components(directory, *id, *group, commit)?,
+        Action::SayCopies { object, node, copies } => update(directory, &object.to_string(), commit, |object: &mut ObjectRecord| {
+            let news = object.change.restored && object.heard.nodes.insert(node.clone());
+            if news {
+                object.heard.copies.extend_from_slice(copies);
+            }
+            news
+        })?,
         Action::SetStates(id, states) => update(directory, &id.to_string(), commit, |object: &mut ObjectRecord| {
             let mut touched = false;
             for c in object.components_mut() {

@@ -372,6 +372,9 @@ impl Directory for Embedded {
         if state.sessions.contains_key(&session) { self.0.end(&mut state, session) } else { Ok(()) }
     }
 
+    fn store(&self) -> Result<u64, DirectoryError> {
+        Ok(0)
+    }
     fn cluster(&self) -> ClusterId {
         self.0.cluster
     }

@@ -84,6 +84,8 @@ pub trait Directory: Send + Sync {
     fn keep_alive(&self, session: SessionId) -> Result<(), DirectoryError>;
     /// Ends a session now. One that has ended is no error.
     fn end_session(&self, session: SessionId) -> Result<(), DirectoryError>;
+    /// The number of the store that answers. One that was made from a backup has another number; 0 where that cannot be.
+    fn store(&self) -> Result<u64, DirectoryError>;
     /// The cluster that it belongs to.
     fn cluster(&self) -> base::ClusterId;
 }

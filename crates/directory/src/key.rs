@@ -30,6 +30,8 @@ pub enum Kind {
     Invite,
     /// Where the directory is, when somebody else runs its etcd.
     Etcd,
+    /// The store that the records lie in.
+    Store,
     /// What a node that is up says of itself.
     Presence,
     /// Who leads.
@@ -42,7 +44,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 15] = [
+    pub const ALL: [Kind; 16] = [
         Kind::Node,
         Kind::Group,
         Kind::Policy,
@@ -54,6 +56,7 @@ impl Kind {
         Kind::Task,
         Kind::Invite,
         Kind::Etcd,
+        Kind::Store,
         Kind::Presence,
         Kind::Leader,
         Kind::Request,
@@ -73,6 +76,7 @@ impl Kind {
             Kind::Task => "task",
             Kind::Invite => "invite",
             Kind::Etcd => "etcd",
+            Kind::Store => "store",
             Kind::Presence => "presence",
             Kind::Leader => "leader",
             Kind::Request => "request",

@@ -32,6 +32,7 @@ mod ownerships;
 pub mod presence;
 pub mod record;
 mod records;
+mod restored;
 mod transaction;
 mod typed;
 mod view;
@@ -54,6 +55,7 @@ pub use ownerships::{FoundOwnership, OwnershipChanges, ownership_changes, owners
 pub use presence::Presence;
 pub use record::Record;
 pub use records::records;
+pub use restored::note_store;
 pub use transaction::{Action, Change, Expect, Transaction};
 pub use typed::{HeldName, Typed, Versioned};
 pub use view::View;

@@ -463,6 +463,11 @@ impl Directory for Modelled {
         model.end(session);
         Ok(())
     }
+    fn store(&self) -> Result<u64, DirectoryError> {
+        let mut model = self.model();
+        model.reach()?;
+        Ok(model.restored + 1)
+    }
     fn cluster(&self) -> ClusterId {
         self.model().cluster
     }

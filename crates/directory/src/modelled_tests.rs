@@ -359,6 +359,9 @@ impl Directory for Broken {
     fn end_session(&self, session: SessionId) -> Result<(), DirectoryError> {
         self.inner.end_session(session)
     }
+    fn store(&self) -> Result<u64, DirectoryError> {
+        self.inner.store()
+    }
     fn cluster(&self) -> ClusterId {
         self.inner.cluster()
     }

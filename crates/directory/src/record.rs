@@ -37,6 +37,7 @@ record!(HostEntryRecord, HostEntry, self => self.nqn.clone());
 record!(TaskRecord, Task, self => self.id.clone());
 record!(InviteRecord, Invite, self => self.secret_sha256.clone());
 record!(EtcdRecord, Etcd, self => EtcdRecord::ID.to_owned());
+record!(StoreRecord, Store, self => StoreRecord::ID.to_owned());
 record!(PresenceRecord, Presence, self => self.node.clone());
 record!(RequestRecord, Request, self => self.nonce.clone());
 record!(LeaderRecord, Leader, self => LeaderRecord::ID.to_owned());

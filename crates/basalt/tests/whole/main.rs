@@ -29,6 +29,7 @@ mod output;
 mod overload;
 mod pdu;
 mod questions;
+mod recovery;
 mod reservations;
 mod resize;
 mod tls;

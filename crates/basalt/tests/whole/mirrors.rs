@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const TAKEOVER_MAX: Duration = Duration::from_secs(10);
 
 /// A daemon that is alone, called so.
-fn alone(name: &str, more: &str) -> Daemon {
+pub fn alone(name: &str, more: &str) -> Daemon {
     let more = config(name) + "try_mirrors = true\nbalance = false\n" + more;
     Daemon::started(&Setup { subject: Subject::Faults, cores: 1, more: &more, ..USUAL })
 }
@@ -47,7 +47,7 @@ pub fn make(at: &Daemon, name: &str, policy: &str) {
 }
 
 /// Three nodes, and a volume of this policy; the nodes with copies, the owner first, and then those without.
-fn three(policy: &str) -> [Daemon; 3] {
+pub fn three(policy: &str) -> [Daemon; 3] {
     let [a, b, c] = cluster();
     make(&a, "v", policy);
     let shown = a.json("volume show v");
@@ -59,7 +59,7 @@ fn three(policy: &str) -> [Daemon; 3] {
 }
 
 /// The states of the copies, as a node shows them.
-fn states(at: &Daemon) -> Vec<String> {
+pub fn states(at: &Daemon) -> Vec<String> {
     let shown = at.json("volume show v");
     let components = shown["components"].as_array().expect("a list");
     components.iter().map(|c| c["state"].as_str().expect("a state").to_owned()).collect()
@@ -72,12 +72,12 @@ fn nodes(at: &Daemon) -> Vec<String> {
     components.iter().map(|c| c["node"].as_str().expect("a node").to_owned()).collect()
 }
 
-fn owner(at: &Daemon) -> Value {
+pub fn owner(at: &Daemon) -> Value {
     at.json("volume show v")["owner"].clone()
 }
 
 /// Waits until volumes are so at this node.
-fn shows<T>(at: &Daemon, what: &str, ask: impl FnMut() -> Option<T>) -> T {
+pub fn shows<T>(at: &Daemon, what: &str, ask: impl FnMut() -> Option<T>) -> T {
     until_or(what, || at.json("volume list").to_string(), ask)
 }
 

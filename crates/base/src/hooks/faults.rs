@@ -551,6 +551,14 @@ listed! {
         EndUnheard,
         /// A node that is about to end counts as one that objects can go to.
         HandedToWhoEnds,
+        /// A directory that was made from a backup is taken for the one of before.
+        RestoreUnnoticed,
+        /// Copies that the records do not name say nothing about those that they name.
+        StrangersIgnored,
+        /// Copies that were not heard are kept by who goes on without them.
+        UnheardKept,
+        /// What was being brought into sync counts as in sync after a restore.
+        HalfTakenForWhole,
         /// Of two nodes that end together the one that is left for a moment makes its copies the only ones in sync.
         LastCopiesPartAtTheEnd,
         /// A change that was under way when its owner stopped is taken for one that did not happen.

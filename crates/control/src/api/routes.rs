@@ -53,6 +53,7 @@ pub(super) fn all() -> OpenApiRouter<Arc<Control>> {
         .routes(routes!(resize_volume))
         .routes(routes!(clear_reservation))
         .routes(routes!(repair_volume))
+        .routes(routes!(volume_recovery, recover_volume))
         .routes(routes!(subsystems, create_subsystem))
         .routes(routes!(subsystem, change_subsystem, delete_subsystem))
         .routes(routes!(allow_host, deny_host))
@@ -494,6 +495,40 @@ async fn resize_volume(State(control): Engine, Path(volume): Path<String>, Body(
 )]
 async fn repair_volume(State(control): Engine, Path(volume): Path<String>) -> Answer<Volume> {
     run(control, move |c| c.repair_volume(&volume)).await.map(Json)
+}
+
+/// With which copies.
+#[derive(serde::Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct From {
+    /// With the copies of this node; the newest of those that can be reached otherwise.
+    from: Option<String>,
+}
+
+/// What going on with a volume would do, and lose, whose copies in sync are gone or not known. Changes nothing.
+#[utoipa::path(
+    get,
+    path = "/api/v1/volumes/{volume}/recovery",
+    tag = "volumes",
+    params(("volume" = String, Path, description = "Name or id"), From),
+    responses((status = 200, description = "As it is now", body = Recovery), (status = "default", description = "Not needed, or not possible", body = Problem))
+)]
+async fn volume_recovery(State(control): Engine, Path(volume): Path<String>, Query(query): Query<From>) -> Answer<Recovery> {
+    run(control, move |c| c.recovery(&volume, query.from.as_deref())).await.map(Json)
+}
+
+/// Goes on with what is left of a volume. What other copies have is lost.
+#[utoipa::path(
+    post,
+    path = "/api/v1/volumes/{volume}/recovery",
+    tag = "volumes",
+    params(("volume" = String, Path, description = "Name or id")),
+    request_body = Recover,
+    responses((status = 200, description = "Done", body = Volume), (status = "default", description = "Not done", body = Problem))
+)]
+async fn recover_volume(State(control): Engine, Path(volume): Path<String>, Body(body): Body<Recover>) -> Answer<Volume> {
+    run(control, move |c| c.recover_volume(&volume, &body)).await.map(Json)
 }
 
 /// Removes all registrants of a volume and its reservation, as a last resort; its hosts are notified.

@@ -264,6 +264,58 @@ pub struct Resize {
     pub force: bool,
 }
 
+/// What going on with a volume would do whose copies in sync are gone, or of which it is not known which are in sync.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Recovery {
+    /// The volume's name.
+    pub volume: String,
+    /// Whether it waits because the directory was restored from a backup.
+    pub restored: bool,
+    /// Its copies.
+    pub copies: Vec<RecoveryCopy>,
+    /// What is, or may be, lost, in words.
+    pub losses: Vec<String>,
+    /// Names all of this: to be given with the request, so that nothing else is done.
+    pub plan: String,
+}
+
+/// What becomes of a copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RecoveryCopy {
+    /// The node that has it.
+    pub node: String,
+    /// The mirror that it is a copy of, from 0.
+    pub mirror: u32,
+    /// How it is now.
+    pub state: String,
+    /// What it becomes.
+    pub becomes: RecoveredCopy,
+}
+
+/// What a copy becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RecoveredCopy {
+    /// What the volume holds from then on.
+    Kept,
+    /// It is brought into sync with those.
+    Follows,
+    /// It is given up, and deleted if its node comes back.
+    GivenUp,
+}
+
+/// To go on with what is left of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Recover {
+    /// With the copies of this node; the newest of those that can be reached otherwise.
+    #[serde(default)]
+    pub from: Option<String>,
+    /// The plan that was shown; another one is refused. `null`: whatever it is.
+    #[serde(default)]
+    pub plan: Option<String>,
+}
+
 /// A volume in a subsystem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Namespace {

@@ -52,6 +52,9 @@ impl<D: Directory> Directory for Between<D> {
     fn end_session(&self, session: SessionId) -> Result<(), DirectoryError> {
         self.directory.end_session(session)
     }
+    fn store(&self) -> Result<u64, DirectoryError> {
+        self.directory.store()
+    }
     fn cluster(&self) -> base::ClusterId {
         self.directory.cluster()
     }

@@ -81,7 +81,8 @@ impl Control {
         let policies: BTreeMap<String, cluster::Policy> = policies.into_iter().map(|p| (p.id(), p.value.policy)).collect();
         let objects: BTreeMap<ObjectId, ObjectRecord> = objects.into_iter().map(|o| (o.id, o.value)).collect();
         let presences = presences.into_iter().map(|p| (p.value.node.clone(), p.value)).collect();
-        let of = |v: &VolumeRecord| Some((policies.get(&v.policy)?, objects.get(&v.object)?));
+        // Of what was restored nothing is changed before it is known which copies are right.
+        let of = |v: &VolumeRecord| Some((policies.get(&v.policy)?, objects.get(&v.object).filter(|o| !o.change.restored)?));
         let lost = self.lost_copies(volumes.iter().filter_map(|v| of(v)), &presences);
         let differs = |(policy, object): (&cluster::Policy, &ObjectRecord)| {
             let has = object.mirrors.first().map(|copies| copies.iter().filter(|c| !c.leaving).count());
@@ -100,7 +101,7 @@ impl Control {
         Ok((due.into_iter().map(|v| v.id()).collect(), lost))
     }
 
-    /// Copies that have been away for longer than their policies wait. Who begins to lead begins to count.
+    /// Copies that have been away, or have failed though their nodes answer, for longer than their policies wait. Who begins to lead begins to count.
     fn lost_copies<'a>(
         &self,
         of: impl Iterator<Item = (&'a cluster::Policy, &'a ObjectRecord)>,
@@ -109,8 +110,9 @@ impl Control {
         let now = self.now();
         let (mut away, mut lost) = (BTreeMap::new(), BTreeSet::new());
         let before = core::mem::take(&mut self.live().away_since);
+        let failed: BTreeSet<ComponentId> = presences.values().flat_map(|p| &p.failed_copies).copied().collect();
         for (policy, object) in of {
-            for c in object.components().filter(|c| self.is_away(c, presences)) {
+            for c in object.components().filter(|c| self.is_away(c, presences) || failed.contains(&c.id)) {
                 let since = before.get(&c.id).copied().unwrap_or(now);
                 away.insert(c.id, since);
                 if policy.repair_after_s.is_some_and(|wait| now.saturating_sub(since).as_secs() >= wait) {

@@ -83,6 +83,9 @@ impl Directory for LastSeen {
     fn end_session(&self, session: SessionId) -> Result<(), DirectoryError> {
         self.directory.end_session(session)
     }
+    fn store(&self) -> Result<u64, DirectoryError> {
+        self.directory.store()
+    }
     fn cluster(&self) -> base::ClusterId {
         self.directory.cluster()
     }

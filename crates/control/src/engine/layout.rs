@@ -157,10 +157,11 @@ pub(super) fn group_inventory(figures: &GroupFigures) -> GroupInventory {
 }
 
 /// Why a volume is not served, in words.
-fn reason(why: NotServed, names: &BTreeMap<GroupId, String>) -> String {
+pub(super) fn reason(why: NotServed, names: &BTreeMap<GroupId, String>) -> String {
     let name = |group: &GroupId| names.get(group).cloned().unwrap_or_else(|| group.to_string());
     match why {
         NotServed::NoLayout => "its layout is missing in the directory".into(),
+        NotServed::Restored => "the directory was restored from a backup, and which copies of it are in sync is not known yet".into(),
         NotServed::NotTaken => "this node has not taken it over since it started".into(),
         NotServed::LetGo => "this node could not go on as its owner, and another one may own it by now".into(),
         NotServed::NotMade => "it is not completely made yet".into(),

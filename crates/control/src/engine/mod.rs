@@ -52,6 +52,7 @@ mod ownership;
 mod policies;
 mod presence;
 mod reconcile;
+mod recovery;
 mod request;
 mod reservations;
 mod secrets;
@@ -239,6 +240,7 @@ impl Control {
     /// Makes what a first start needs, opens the groups, finishes what a crash has left, serves.
     pub fn start(&self) -> Result<(), StartError> {
         let _devices = self.devices();
+        self.note_restore()?;
         self.make_defaults()?;
         let incarnation = self.directory.find::<NodeRecord>(&self.identity.node)?.map_or(0, |n| n.incarnation);
         self.live().incarnation = incarnation;

@@ -42,12 +42,18 @@ impl Control {
             GroupLive::Online(components) => GroupSeen::Open(components.clone()),
             GroupLive::Offline(_) => GroupSeen::Offline,
         };
-        let groups = live.groups.iter().map(|(id, state)| (*id, seen(state))).collect();
+        let groups: BTreeMap<GroupId, GroupSeen> = live.groups.iter().map(|(id, state)| (*id, seen(state))).collect();
+        // Asked only where something is to be said: nothing of it changes meanwhile.
+        let is_to_say = |o: &ObjectRecord| o.change.restored && !o.heard.nodes.contains(&self.identity.node);
+        let open = groups.iter().filter(|(_, seen)| matches!(seen, GroupSeen::Open(_))).map(|(id, _)| *id);
+        let open: Vec<GroupId> = if records.objects.iter().any(is_to_say) { open.collect() } else { Vec::new() };
+        let copies = open.into_iter().filter_map(|id| Some((id, self.plane.copies_seen(id).ok()?))).collect();
         Observed {
             node: self.identity.node.clone(),
             restarted: live.restarted.clone(),
             terms: live.terms.clone(),
             groups,
+            copies,
             forwards: live.links.open_to(&records.nodes),
             away: live.away.clone(),
         }

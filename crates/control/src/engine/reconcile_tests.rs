@@ -104,6 +104,7 @@ fn of_another_node(b: &Bench) -> VolumeRecord {
         owner: None,
         ownership: Ownership::FIRST,
         change: Default::default(),
+        heard: Default::default(),
         mirrors,
     };
     let reservation = ReservationRecord { volume: volume.id, state: reserved() };

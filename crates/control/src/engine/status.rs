@@ -261,8 +261,11 @@ impl Control {
         checks.extend(down.iter().map(|n| node_down(n, groups, volumes, is_down)));
         // Those on nodes that are down are in that one's alarm.
         let up = |v: &&api::Volume| v.components.iter().all(|c| !is_down(&c.node));
-        checks.extend(volumes.iter().filter(up).flat_map(volume_checks));
+        let restored = self.restored_checks()?;
+        let is_said = |v: &&api::Volume| restored.iter().any(|check| check.subject == subject_of(v));
+        checks.extend(volumes.iter().filter(up).filter(|v| !is_said(v)).flat_map(volume_checks));
         checks.extend(copies_missing(volumes));
+        checks.extend(restored);
         if groups.is_empty() {
             checks.push(check(
                 "no_groups",
@@ -446,8 +449,12 @@ fn group_checks(group: &api::Group) -> Vec<api::Check> {
     checks
 }
 
+fn subject_of(volume: &api::Volume) -> String {
+    format!("volume {}", volume.name)
+}
+
 fn volume_checks(volume: &api::Volume) -> Vec<api::Check> {
-    let subject = format!("volume {}", volume.name);
+    let subject = subject_of(volume);
     let mut checks = Vec::new();
     if volume.state == api::VolumeState::Offline {
         let reason = volume.reason.as_deref().unwrap_or("unknown reason");

@@ -696,7 +696,9 @@ impl Control {
             (None, _) => vec![format!("its policy {} is missing", volume.policy)],
             (_, None) => vec!["its layout is missing".into()],
         };
-        let reason = self.live().offline.get(&volume.id).cloned().or_else(|| shown.reason_elsewhere(object, &self.identity.node));
+        let waits = object.filter(|o| o.change.restored).map(|_| super::layout::reason(cluster::NotServed::Restored, &BTreeMap::new()));
+        let known = || self.live().offline.get(&volume.id).cloned();
+        let reason = waits.or_else(known).or_else(|| shown.reason_elsewhere(object, &self.identity.node));
         let state = match (volume.stage, &reason) {
             (Stage::Creating, _) => api::VolumeState::Creating,
             (Stage::Deleting, _) => api::VolumeState::Deleting,
@@ -806,7 +808,7 @@ fn copies_in_sync(object: &ObjectRecord) -> u32 {
 }
 
 /// How a component is, in a word.
-fn state_of(c: &ComponentRecord) -> String {
+pub(super) fn state_of(c: &ComponentRecord) -> String {
     match c.is_used() {
         _ if c.leaving => "leaving".into(),
         false if c.state == base::CopyState::Absent => "planned".into(),

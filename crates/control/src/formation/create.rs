@@ -221,7 +221,7 @@ impl Formation {
 /// Everything but what goes with sessions, and this node's record as it is in a cluster.
 fn copy(from: &dyn Directory, to: &EtcdDirectory, node: &NodeRecord, external: Option<&EtcdRecord>) -> Result<(), FormationError> {
     let snapshot = from.snapshot()?;
-    let stays = |e: &Entry| !matches!(e.key.kind, Kind::Presence | Kind::Leader | Kind::Etcd);
+    let stays = |e: &Entry| !matches!(e.key.kind, Kind::Presence | Kind::Leader | Kind::Etcd | Kind::Store);
     let node_key = directory::Key::new(NodeRecord::KIND, node.id());
     let mut wanted: BTreeMap<_, _> = snapshot.entries.into_iter().filter(stays).map(|e| (e.key, e.value)).collect();
     wanted.insert(node_key, serde_json::to_vec(node).expect("records are plain data"));

@@ -98,6 +98,9 @@ pub enum FormationError {
         /// The endpoint of etcd on that node.
         etcd: etcd::Endpoint,
     },
+    /// It has no member of etcd of its own.
+    #[error("this node has no member of etcd; restore from a backup, or on a node that has one")]
+    NoMember,
     /// etcd has not begun to serve.
     #[error("etcd does not serve after {seconds} s: {why}")]
     EtcdSilent {

@@ -20,7 +20,14 @@ use crate::api::types as api;
 use base::NodeId;
 use etcd::Endpoint;
 use etcd::server::{Server, backup, members};
-use std::{collections::BTreeMap, fs, io::ErrorKind, net::SocketAddr, path::Path, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::ErrorKind,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use tokio::{runtime::Handle, time::Instant};
 
 /// A change of etcd's members takes that long, at most.
@@ -127,19 +134,24 @@ fn refuse_external(file: &MembershipFile) -> Result<(), FormationError> {
     if file.external.is_some() { Err(FormationError::External { what }) } else { Ok(()) }
 }
 
-fn set_aside(home: &Home) -> Result<(), FormationError> {
+/// Gives where it is then.
+fn set_aside(home: &Home) -> Result<PathBuf, FormationError> {
     let (path, to) = (home.etcd_folder(), home.data_dir().join(format!("etcd.before-restore-{}", now().0)));
-    match fs::rename(&path, to) {
+    match fs::rename(&path, &to) {
         Err(cause) if cause.kind() != ErrorKind::NotFound => Err(FormationError::Io { path, cause }),
-        _ => Ok(()),
+        _ => Ok(to),
     }
 }
 
-/// The first node of a restored directory: its member gets its store from a backup, and is the only one. What was stored before is kept beside it.
-/// Gives where etcd answers then.
-pub fn restore(home: &Home, programs: &Path, mut file: MembershipFile, from: &Path) -> Result<Endpoint, FormationError> {
+/// The first node of a restored directory: its member gets its store from a backup, or (`None`) from what it had stored itself, and is the only one. What
+/// was stored before is kept beside it. Gives where etcd answers then.
+pub fn restore(home: &Home, programs: &Path, mut file: MembershipFile, from: Option<&Path>) -> Result<Endpoint, FormationError> {
     refuse_external(&file)?;
-    backup::look(from)?;
+    match from {
+        Some(from) => drop(backup::look(from)?),
+        None if file.member.is_none() => return Err(FormationError::NoMember),
+        None => {}
+    }
     let id = file.node.to_string();
     let (client, peer) = match &file.member {
         Some(member) => (member.client, member.peer),
@@ -153,8 +165,9 @@ pub fn restore(home: &Home, programs: &Path, mut file: MembershipFile, from: &Pa
     let settings = settings(home, programs, &id, &member);
     // With neither a store nor a member there is nothing that could start as something else.
     home.save_membership(&MembershipFile { member: None, ..file.clone() })?;
-    set_aside(home)?;
-    backup::restore(&programs.join("etcdctl"), from, &settings)?;
+    let before = set_aside(home)?.join(settings.store().file_name().unwrap_or_default());
+    let source = from.map_or(backup::Source::Member(&before), backup::Source::Backup);
+    backup::restore(&programs.join("etcdctl"), source, &settings)?;
     home.forget_seen()?;
     file.endpoints = vec![settings.endpoint().to_string()];
     file.member = Some(member);
@@ -175,5 +188,5 @@ pub fn follow_restored(home: &Home, mut file: MembershipFile, endpoint: &str) ->
     file.endpoints = vec![endpoint.to_string()];
     home.save_membership(&file)?;
     home.forget_seen()?;
-    set_aside(home)
+    set_aside(home).map(drop)
 }

@@ -536,6 +536,10 @@ impl Directory for EtcdDirectory {
             inner.core.client.lease_revoke(lease_of(session), until).await.map_err(|e| inner.core.error_of_read(e))
         })
     }
+    fn store(&self) -> Result<u64, DirectoryError> {
+        self.revision()?;
+        Ok(self.inner.core.seen().etcd)
+    }
     fn cluster(&self) -> ClusterId {
         self.inner.core.cluster
     }

@@ -116,14 +116,28 @@ pub fn look(path: &Path) -> Result<Backup, ServerError> {
     if digest == found { Ok(Backup { bytes, digest }) } else { Err(damaged(Damage::Digest)) }
 }
 
-/// Makes a member's store from a backup. All members of the new cluster do so from the same backup, with the same settings but their own name and
-/// addresses, and a token that was never used. `tool`: etcdctl, of the package etcd-client.
-pub fn restore(tool: &Path, backup: &Path, settings: &Settings) -> Result<(), ServerError> {
+/// What a store is made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source<'a> {
+    /// A backup.
+    Backup(&'a Path),
+    /// The store of a member that does not run: what it had carried out, but for the last tenth of a second.
+    Member(&'a Path),
+}
+
+/// Makes a member's store. All members of the new cluster do so from the same backup, with the same settings but their own name and addresses, and a
+/// token that was never used. `tool`: etcdctl, of the package etcd-client.
+pub fn restore(tool: &Path, from: Source<'_>, settings: &Settings) -> Result<(), ServerError> {
     settings.check()?;
     let Membership::New { token } = &settings.membership else {
         return Err(ServerError::Tool("a restored cluster is a new one: its members do not join another".into()));
     };
-    look(backup)?;
+    // etcd's own file of a member has no digest.
+    let (file, unchecked) = match from {
+        Source::Backup(path) => (look(path).map(|_| path.to_path_buf())?, None),
+        Source::Member(store) => (store.join("member/snap/db"), Some("--skip-hash-check=true")),
+    };
+    File::open(&file).map_err(io(&file))?;
     let store = settings.store();
     if store.exists() {
         return Err(ServerError::Occupied { path: store });
@@ -132,7 +146,8 @@ pub fn restore(tool: &Path, backup: &Path, settings: &Settings) -> Result<(), Se
     let output = Command::new(tool)
         .env("ETCDCTL_API", "3")
         .args(["snapshot", "restore"])
-        .arg(backup)
+        .arg(&file)
+        .args(unchecked)
         .arg(format!("--name={}", settings.name))
         .arg(format!("--data-dir={}", store.display()))
         .arg(format!("--initial-cluster={}", settings.initial_cluster()))

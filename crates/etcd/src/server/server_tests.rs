@@ -209,7 +209,7 @@ fn a_backup_is_whole_or_refused_and_a_cluster_is_restored_from_it_as_another_one
     server.stop();
     let tool = programs().join("etcdctl");
     // Over a store that is there: no. From a damaged one, or a part of one: no.
-    assert!(matches!(backup::restore(&tool, &path, &settings), Err(ServerError::Occupied { .. })));
+    assert!(matches!(backup::restore(&tool, backup::Source::Backup(&path), &settings), Err(ServerError::Occupied { .. })));
     let restored = site.new_cluster(&["x", "y"], "two");
     let damaged = site.dir.path().join("damaged");
     let whole = std::fs::read(&path).unwrap();
@@ -221,14 +221,14 @@ fn a_backup_is_whole_or_refused_and_a_cluster_is_restored_from_it_as_another_one
         (&whole[..512], backup::Damage::Length),
     ] {
         std::fs::write(&damaged, content).unwrap();
-        let refused = backup::restore(&tool, &damaged, &restored[0]);
+        let refused = backup::restore(&tool, backup::Source::Backup(&damaged), &restored[0]);
         assert!(matches!(refused, Err(ServerError::Backup { why: found, .. }) if found == why), "{refused:?}");
         assert!(!restored[0].store().exists());
     }
     let servers: Vec<Server> = restored
         .iter()
         .map(|settings| {
-            backup::restore(&tool, &path, settings).unwrap();
+            backup::restore(&tool, backup::Source::Backup(&path), settings).unwrap();
             Server::start(settings).unwrap()
         })
         .collect();

@@ -80,6 +80,7 @@ fn object(n: u8, node: &str) -> ObjectRecord {
         owner: None,
         ownership: Ownership::FIRST,
         change: Default::default(),
+        heard: Default::default(),
         mirrors,
     }
 }

@@ -459,6 +459,10 @@ impl Owners {
     /// Asks whether a copy may accept an epoch. `until`: how long it waits for a copy that is not known.
     fn ask(&mut self, g: &mut Grants<'_>, asked: Asked, until: Instant) {
         let Asked { by, fence } = asked;
+        // What a copy says of itself after a restore is what it had accepted before.
+        if self.objects.get(&fence.object).and_then(|hosted| hosted.owner.record()).is_some_and(|record| record.restored) {
+            return;
+        }
         let outdated = |record: &OwnershipRecord| by != self.me && record.epoch() >= fence.epoch;
         if self.objects.get(&fence.object).and_then(Hosted::owned).is_some_and(outdated) {
             return; // of an owner before this one

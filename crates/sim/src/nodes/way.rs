@@ -94,6 +94,9 @@ impl Directory for Way {
     fn end_session(&self, session: SessionId) -> Result<(), DirectoryError> {
         self.ask(|d| d.end_session(session))
     }
+    fn store(&self) -> Result<u64, DirectoryError> {
+        self.directory.store()
+    }
     fn cluster(&self) -> base::ClusterId {
         self.directory.cluster()
     }

@@ -156,6 +156,7 @@ impl Record {
             owner: None,
             ownership,
             change: Default::default(),
+            heard: Default::default(),
             mirrors: self.plan.stripes.iter().enumerate().map(component).collect(),
         }
     }

@@ -21,8 +21,10 @@ fn counts(world: &World) -> Vec<usize> {
 fn ends(world: &mut World, nodes: &[usize]) {
     let (began, mut quiet) = (world.now, world.now);
     while world.now - quiet < 1_000 * MS {
-        if nodes.iter().fold(false, |left, n| world.with(*n, |owners, g| owners.ends(g)) || left) {
-            quiet = world.now;
+        for n in nodes {
+            if world.with(*n, |owners, g| owners.ends(g)) {
+                quiet = world.now;
+            }
         }
         world.step();
         assert!(world.now - began < 3_000 * MS, "it takes no longer than a hand-over");
