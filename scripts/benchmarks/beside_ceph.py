@@ -128,7 +128,7 @@ class Ceph(Target):
 def ours(o, by_load, runs, round_no, disk):
     apart = (os.cpu_count() or 1) >= APART_MIN
     run = dict(processors="2", spin=True) if apart else dict(processors=f"0-{(os.cpu_count() or 1) - 1}", spin=False)
-    with cluster(o, False, "try_mirrors = true\nbalance = false\n", ("owner", "other") if disk else ()) as nodes:
+    with cluster(o, False, "balance = false\n", ("owner", "other") if disk else ()) as nodes:
         owner, _ = nodes
         make_mirror(*nodes)
         lab = lambda load, seconds, **more: clients.lab(o.basalt, [owner.address(2)], load, seconds, owner.dir, **run, **more)

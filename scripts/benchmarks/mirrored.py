@@ -41,7 +41,7 @@ def make_mirror(owner, other):
 def ours(o, rows, runs, round_no):
     apart = (os.cpu_count() or 1) >= APART_MIN
     run = dict(processors="2", spin=True) if apart else dict(processors=f"0-{(os.cpu_count() or 1) - 1}", spin=False)
-    with cluster(o, rows[0].kind == "mirror-plain", "try_mirrors = true\nbalance = false\n") as nodes:
+    with cluster(o, rows[0].kind == "mirror-plain", "balance = false\n") as nodes:
         owner, other = nodes
         make_mirror(owner, other)
         for namespace in (1, 2):

@@ -34,7 +34,7 @@ def measure(o, rows, runs):
     apart = (os.cpu_count() or 1) >= APART_MIN
     run = dict(processors="2", spin=True) if apart else dict(processors=f"0-{(os.cpu_count() or 1) - 1}", spin=False)
     load, samples = rows[0].load, {pace: [] for pace in PACES}
-    with cluster(o, False, "try_mirrors = true\nbalance = false\n") as (owner, other):
+    with cluster(o, False, "balance = false\n") as (owner, other):
         owner.volume = f"{VOLUME_MIB}MiB"
         make_mirror(owner, other)
         prepare = lambda: clients.tries(lambda: clients.lab(o.basalt, [owner.address(2)], load, 0.5, owner.dir, prepare=True, **run))  # noqa: E731

@@ -138,7 +138,7 @@ destage_high_percent = 50
 host_connections_max = 1032
 TOML
     [[ -z ${VM_LOG:-} ]] || printf '[log]\nlevel = "%s"\n' "$VM_LOG" >>"$dir/basalt.toml"
-    if ((NODES > 1)); then printf '[cluster]\ntry_mirrors = true\nbalance = false\netcd_programs = "%s"\n' "${ETCD_BIN:-$ROOT/target/tools/etcd/usr/bin}" >>"$dir/basalt.toml"; fi
+    if ((NODES > 1)); then printf '[cluster]\nbalance = false\netcd_programs = "%s"\n' "${ETCD_BIN:-$ROOT/target/tools/etcd/usr/bin}" >>"$dir/basalt.toml"; fi
     { listener "${PORTS[n]}" io $((n - 1)); listener "${DISCOVERY_PORTS[n]}" discovery $((n - 1)); } >>"$dir/basalt.toml"
     [[ -z ${VM_ISCSI:-} ]] || listener "${ISCSI_PORTS[n]}" iscsi $((n - 1)) >>"$dir/basalt.toml"
   done

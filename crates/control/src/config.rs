@@ -84,15 +84,13 @@ pub struct ClusterSection {
     pub etcd_programs: PathBuf,
     /// The links between nodes are not protected by TLS: for a network where only nodes of the cluster are. All nodes have it set alike.
     pub plain_links: bool,
-    /// Volumes with copies on several nodes can be made, which are not proven yet: for trying, with data that may be lost.
-    pub try_mirrors: bool,
     /// Volumes go to other owners of themselves: to the node by which their hosts come, or to one that has less to do. All nodes have it set alike.
     pub balance: bool,
 }
 
 impl Default for ClusterSection {
     fn default() -> Self {
-        Self { etcd_programs: PathBuf::from("/usr/bin"), plain_links: false, try_mirrors: false, balance: true }
+        Self { etcd_programs: PathBuf::from("/usr/bin"), plain_links: false, balance: true }
     }
 }
 

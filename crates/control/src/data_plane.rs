@@ -33,7 +33,6 @@ type Listener = <FrontEnds as FrontEnd>::Listener;
 /// The data plane of this node.
 pub struct LocalDataPlane {
     handle: DataPlaneHandle<FrontEnds>,
-    serves_copies: bool,
     balancing: Balancing,
 }
 
@@ -49,7 +48,7 @@ impl LocalDataPlane {
         let shared = (Arc::new((nvme, iscsi)), Arc::default());
         let handle = DataPlaneHandle::start(NodeConfig { cores, pin, settings, shared })?;
         let balancing = if config.cluster.balance { Balancing::Usual } else { Balancing::Off };
-        Ok(Self { handle, serves_copies: config.cluster.try_mirrors, balancing })
+        Ok(Self { handle, balancing })
     }
 
     fn listen_at(&self, at: Listener) -> Result<SocketAddr, PlaneError> {
@@ -149,9 +148,6 @@ fn check_memory<'a>(cache_bytes: u64, capacity: impl IntoIterator<Item = &'a Dev
 }
 
 impl DataPlane for LocalDataPlane {
-    fn serves_copies(&self) -> bool {
-        self.serves_copies
-    }
     fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, file: CacheFile, capacity: &[DeviceRecord]) -> Result<(), PlaneError> {
         check_memory(cache.bytes(), capacity)?;
         let cache = create_device(cache, file)?;

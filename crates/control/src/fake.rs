@@ -243,9 +243,6 @@ fn check_room(group: &FakeGroup, new: &ComponentSpec) -> Result<(), PlaneError> 
 }
 
 impl DataPlane for FakePlane {
-    fn serves_copies(&self) -> bool {
-        true
-    }
     fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, file: CacheFile, capacity: &[DeviceRecord]) -> Result<(), PlaneError> {
         let mut devices = vec![cache.clone()];
         devices.extend_from_slice(capacity);

@@ -323,10 +323,6 @@ pub struct OpenedDevices {
 
 /// The data plane of this node. Calls wait; not for async threads.
 pub trait DataPlane: Send + Sync {
-    /// Whether it serves volumes with copies on several nodes.
-    fn serves_copies(&self) -> bool {
-        false
-    }
     /// Makes a group on devices (files are created) and opens it.
     fn format_group(&self, spec: FormatSpec, cache: &DeviceRecord, file: CacheFile, capacity: &[DeviceRecord]) -> Result<(), PlaneError>;
     /// Opens a group; gives the components found in it.

@@ -13,7 +13,7 @@ const TAKEOVER_MAX: Duration = Duration::from_secs(10);
 
 /// A daemon that is alone, called so.
 pub fn alone(name: &str, more: &str) -> Daemon {
-    let more = config(name) + "try_mirrors = true\nbalance = false\n" + more;
+    let more = config(name) + "balance = false\n" + more;
     Daemon::started(&Setup { subject: Subject::Faults, cores: 1, more: &more, ..USUAL })
 }
 

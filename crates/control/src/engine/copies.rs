@@ -50,8 +50,7 @@ impl Control {
         policy: &cluster::Policy,
         lost: &BTreeSet<ComponentId>,
     ) -> Result<Option<CopiesChange>, Problem> {
-        let change = cluster::copies_change(&self.inventory()?.on(&volume.groups), policy, object, lost)?;
-        Ok(change.filter(|change| self.plane.serves_copies() || !matches!(change, CopiesChange::Add(_))))
+        Ok(cluster::copies_change(&self.inventory()?.on(&volume.groups), policy, object, lost)?)
     }
     /// Volumes whose policies ask for other copies than they have: what could not be decided before may be possible by now. To be called every few
     /// seconds; only the one that leads does something.

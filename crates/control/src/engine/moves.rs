@@ -291,12 +291,7 @@ impl Control {
             Err(PlaceError::NotAtOwner { owner }) => Err(PlaceError::NotAtOwner { owner: self.shown_name_of(&owner)? }),
             placed => placed,
         }?;
-        let is_of_one_node = |layout: &Layout| {
-            let mut nodes = layout.mirrors.iter().flat_map(|m| &m.copies).map(|slot| &slot.node);
-            let first = nodes.next();
-            nodes.all(|node| Some(node) == first)
-        };
-        Ok(layout.filter(|layout| is_of_one_node(layout) || self.plane.serves_copies()))
+        Ok(layout)
     }
 
     /// A volume gets its other place.

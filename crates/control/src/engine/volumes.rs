@@ -180,11 +180,6 @@ impl Control {
         }
         let named = self.groups_named(&new.groups)?;
         let placement = cluster::place(&inventory.on(&named), &policy.policy, bytes, bytes_max)?;
-        let mut nodes = placement.layout.mirrors.iter().flat_map(|mirror| &mirror.copies).map(|copy| &copy.node);
-        let first = nodes.next();
-        if nodes.any(|node| Some(node) != first) && !self.plane.serves_copies() {
-            return Err(mirrors_not_proven(&policy));
-        }
         let (volume, object) = new_records(new, bytes, lba_bytes, &policy, attach_to, &placement);
         let volume = VolumeRecord { groups: named, ..volume };
         let groups = groups.into_iter().filter(|g| object.components().any(|c| c.group == g.id)).collect();
@@ -609,9 +604,6 @@ impl Control {
                 message: format!("volume {} cannot follow policy {}: {}", volume.name, policy.name, why.message),
                 ..why
             })?;
-            if !self.plane.serves_copies() {
-                return Err(mirrors_not_proven(policy));
-            }
             missing.retain(|s| !matches!(s, Shortfall::FaultDomains { .. }));
         }
         if missing.iter().any(|s| matches!(s, Shortfall::StripeWidth { .. })) && !policy.policy.force_provisioning {
@@ -841,13 +833,4 @@ pub(super) fn volume_size(bytes: u64) -> Result<u64, Problem> {
             format!("give a size between 1 MiB and {}", ByteSize(VOLUME_BYTES_MAX)),
         )
     })
-}
-
-/// Of a policy that asks for copies on several nodes, where that is not asked for in the configuration.
-fn mirrors_not_proven(policy: &PolicyRecord) -> Problem {
-    Problem::new(
-        crate::Code::PolicyNotPossible,
-        format!("policy {} asks for copies on several nodes, and volumes with those are not proven yet", policy.name),
-        "use a policy that tolerates no failure; to try such volumes, with data that may be lost, set try_mirrors in the section [cluster]",
-    )
 }

@@ -163,7 +163,7 @@ impl Cluster {
         let networks = has_own_network().then(|| Networks::of(play.nodes));
         let node = |at: usize| {
             let place = networks.as_ref().map(|networks| networks.place(at));
-            let mut node = Daemon::prepared_at(place, Subject::Faults, &(config(NAMES[at]) + "try_mirrors = true\n"));
+            let mut node = Daemon::prepared_at(place, Subject::Faults, &config(NAMES[at]));
             node.gets_clock();
             node.start();
             node
