@@ -64,7 +64,8 @@ impl Lab {
 
     /// Of the only copy: the epoch that it has accepted, whose that is, and the lowest that a shard has.
     fn accepted(&mut self, group: GroupId) -> (u32, Option<OwnerId>, u32) {
-        let accepted = self.give(|o| o.accepted_epochs(group)).unwrap();
+        let mut accepted = self.give(|o| o.accepted_epochs(group)).unwrap();
+        accepted.retain(|a| a.epoch > Epoch(0));
         let [AcceptedEpoch { component: id, object, epoch, by, lowest, .. }] = accepted[..] else { panic!("{accepted:?}") };
         assert_eq!((id, object), (component(1).id, component(1).object));
         (epoch.0, by, lowest.0)
