@@ -11,7 +11,7 @@ use super::{HAPPENS_WITHIN_US, Op};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Ways that are followed at once: with more it is undecided.
-const WAYS_MAX: usize = 3_000;
+pub const WAYS_MAX: usize = 10_000;
 
 /// What a search has found.
 pub struct Found<S> {
@@ -60,9 +60,14 @@ impl<S: Ord + Clone> Ways<S> {
 }
 
 /// Finds an order of `ops` in which each comes between its beginning and its end. `step` says what state one leads to; `None`: what came of it is not what
-/// comes of it there, or, of one without an end, it changes nothing there, so it need not have happened. The error: the first operation that no order
+/// comes of it there, or, of one without an end, it changes nothing there, so it need not have happened. `ways_max`: usually [`WAYS_MAX`]. The error: the first operation that no order
 /// explains, with the states that it is impossible in.
-pub fn search<S: Ord + Clone>(ops: &[&Op], start: S, step: impl Fn(&S, &Op) -> Option<S>) -> Result<Found<S>, (usize, BTreeSet<S>)> {
+pub fn search<S: Ord + Clone>(
+    ops: &[&Op],
+    ways_max: usize,
+    start: S,
+    step: impl Fn(&S, &Op) -> Option<S>,
+) -> Result<Found<S>, (usize, BTreeSet<S>)> {
     let fits = |state: &S, at: usize| ops[at].observes() && step(state, ops[at]).is_some();
     // At one time beginnings come first.
     let mut events: Vec<(u64, bool, usize)> = Vec::new();
@@ -105,7 +110,7 @@ pub fn search<S: Ord + Clone>(ops: &[&Op], start: S, step: impl Fn(&S, &Op) -> O
                 if seen.add(then.clone(), then_left.clone()) {
                     ways.push((then, then_left));
                 }
-                if seen.1 >= WAYS_MAX {
+                if seen.1 >= ways_max {
                     found.undecided = Some(at);
                     return Ok(found);
                 }

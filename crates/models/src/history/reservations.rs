@@ -3,7 +3,7 @@
 //!
 //! The rules are those of `cluster::reservation`, which has tests of its own: here is judged that they were applied to one state, in an order, by all nodes.
 
-use super::{Op, What, order};
+use super::{LATE_US, Op, What, order};
 use base::HostId;
 use cluster::reservation::{Command, Refusal, ReservationType, State};
 use serde::{Deserialize, Serialize};
@@ -108,6 +108,20 @@ impl States {
             self.all.len() - 1
         })
     }
+    /// The state of which a report says this. One host holds it at most.
+    fn seen(&mut self, seen: &Seen) -> usize {
+        let mut state = State::default();
+        let mut does = |host: u64, asked: Asked| {
+            state.execute(host_of(host), &asked.command()).expect("what a report says can be made");
+        };
+        for (host, key, _) in &seen.registrants {
+            does(*host, Asked::Register { key: *key });
+        }
+        if let Some((host, key, _)) = seen.registrants.iter().find(|(_, _, holds)| *holds) {
+            does(*host, Asked::Acquire { key: *key, rtype: seen.rtype });
+        }
+        self.id(state)
+    }
     /// What a command is answered, and leads to.
     fn after(&mut self, state: usize, host: u64, asked: Asked) -> (Answer, usize) {
         if let Some(known) = self.after.get(&(state, host, asked)) {
@@ -152,42 +166,99 @@ impl States {
     }
 }
 
+/// A part of a history that begins with a state that is known.
+struct Segment {
+    /// It is judged from here to there.
+    from: u64,
+    to: u64,
+    ends: Vec<order::End<usize>>,
+}
+
+impl Segment {
+    /// What there was after the last end before a time, and until the first one after another.
+    fn there(&self, from: u64, to: u64) -> impl Iterator<Item = usize> {
+        let first = self.ends.partition_point(|end| end.time < from);
+        let last = (self.ends.partition_point(|end| end.time <= to) + 1).min(self.ends.len());
+        let before = first.checked_sub(1).map(|before| &self.ends[before].after);
+        self.ends[first..last].iter().rev().map(|end| &end.until).chain(before).flatten().copied()
+    }
+}
+
 /// How many operations were not judged. The error: what is wrong, in words.
 pub fn judge(ops: &[Op]) -> Result<usize, String> {
+    judge_within(ops, order::WAYS_MAX)
+}
+
+/// The same; so many ways are followed at once.
+pub fn judge_within(ops: &[Op], ways_max: usize) -> Result<usize, String> {
     let is_command = |op: &&Op| matches!(op.what, What::Reserve { .. });
     let is_seen = |op: &&Op| matches!(op.what, What::Report { .. } | What::Access { .. });
     let mut commands: Vec<&Op> = ops.iter().filter(is_command).collect();
     commands.sort_by_key(|op| op.begun);
+    let known = states_that_are_known(ops, &commands);
     let states = RefCell::new(States::new());
-    let found = order::search(&commands, 0, |state, op| states.borrow_mut().step(*state, op)).map_err(|(at, impossible)| {
-        let around: Vec<&Op> = commands[at.saturating_sub(12)..(at + 4).min(commands.len())].to_vec();
-        wrong("no order explains", commands[at], &impossible, &states.borrow(), &around)
-    })?;
-    let (mut states, mut undecided) = (states.into_inner(), found.undecided.map_or(0, |at| commands.len() - at));
-    let judged_to = found.undecided.map_or(u64::MAX, |_| found.ends.last().expect("the start").time);
-    // What there was after the last end before a time, and until the first one after another.
-    let there = |from: u64, to: u64| {
-        let first = found.ends.partition_point(|end| end.time < from);
-        let last = (found.ends.partition_point(|end| end.time <= to) + 1).min(found.ends.len());
-        let before = first.checked_sub(1).map(|before| &found.ends[before].after);
-        found.ends[first..last].iter().rev().map(|end| &end.until).chain(before).flatten().copied()
-    };
+    let (mut segments, mut undecided, mut begins, mut state, mut from) = (Vec::new(), 0, 0, 0, 0);
+    loop {
+        let of = &commands[begins..];
+        let found = order::search(of, ways_max, state, |state, op| states.borrow_mut().step(*state, op)).map_err(|(at, impossible)| {
+            let around: Vec<&Op> = of[at.saturating_sub(12)..(at + 4).min(of.len())].to_vec();
+            wrong("no order explains", of[at], &impossible, &states.borrow(), &around)
+        })?;
+        let Some(stopped) = found.undecided else {
+            segments.push(Segment { from, to: u64::MAX, ends: found.ends });
+            break;
+        };
+        let to = found.ends.last().expect("the start").time;
+        segments.push(Segment { from, to, ends: found.ends });
+        // It goes on from where the state is known again.
+        let next = known.iter().find(|(_, until, _)| *until > of[stopped].begun.max(to));
+        let Some((since, until, seen)) = next else {
+            undecided += of.len() - stopped;
+            break;
+        };
+        let next = commands.partition_point(|op| op.begun <= *until);
+        undecided += next - begins - stopped;
+        (begins, state, from) = (next, states.borrow_mut().seen(seen), *since);
+    }
+    let mut states = states.into_inner();
     for op in ops.iter().filter(is_seen) {
-        if op.over() <= judged_to && there(op.seen_from(), op.over()).any(|state| states.shows(state, op)) {
+        let segment = |from: u64, to: u64| segments.iter().find(|s| s.from <= from && to <= s.to);
+        if let Some(segment) = segment(op.seen_from(), op.over())
+            && segment.there(op.seen_from(), op.over()).any(|state| states.shows(state, op))
+        {
             continue;
         }
         let (from, to) = window(op, &commands);
-        if to > judged_to {
+        let Some(segment) = segment(from, to) else {
             undecided += 1;
             continue;
-        }
+        };
         let around: Vec<&Op> = commands.iter().copied().filter(|c| c.over() >= from && c.begun <= to).collect();
-        let there = states.with(there(from, to).collect(), &around);
+        let there = states.with(segment.there(from, to).collect(), &around);
         if !there.iter().any(|state| states.shows(*state, op)) {
             return Err(wrong("no state shows", op, &there, &states, &around));
         }
     }
     Ok(undecided)
+}
+
+/// Where nothing was under way for so long that a report cannot be late: since when, until when, and what it says.
+fn states_that_are_known<'a>(ops: &'a [Op], commands: &[&Op]) -> Vec<(u64, u64, &'a Seen)> {
+    // By when all that began before is over.
+    let mut over = Vec::with_capacity(commands.len());
+    for command in commands {
+        over.push(over.last().copied().unwrap_or(0).max(command.over()));
+    }
+    let known = |op: &'a Op| {
+        let What::Report { seen } = &op.what else { return None };
+        let (since, until) = (op.begun.checked_sub(LATE_US)?, op.over());
+        let before = commands.partition_point(|command| command.begun <= until);
+        let is_quiet = before.checked_sub(1).is_none_or(|last| over[last] < since);
+        is_quiet.then_some((since, until, seen))
+    };
+    let mut known: Vec<_> = ops.iter().filter(|op| op.ended.is_some()).filter_map(known).collect();
+    known.sort_by_key(|(_, until, _)| *until);
+    known
 }
 
 /// When the states were that a host may have seen: while its operation went on, and while changes went on that were not answered when it began. Those may be

@@ -1,7 +1,7 @@
 //! The judges, on histories that are right, and on those that are broken in each way.
 
 use super::reservations::{Answer, Asked, Seen};
-use super::{Op, TORN, Verdict, What, blocks, judge, order};
+use super::{Op, TORN, Verdict, What, blocks, judge, order, reservations};
 use initiator::rng::Rng;
 
 fn op(host: u64, begun: u64, ended: impl Into<Option<u64>>, what: What) -> Op {
@@ -70,7 +70,7 @@ fn the_judge_of_blocks_says_what_a_search_says() {
             .collect();
         let mut sorted: Vec<&Op> = ops.iter().collect();
         sorted.sort_by_key(|op| op.begun);
-        let searched = order::search(&sorted, 0, |now, op| match op.what {
+        let searched = order::search(&sorted, order::WAYS_MAX, 0, |now, op| match op.what {
             What::Write { value, .. } => Some(value),
             What::Read { value, .. } => (value == *now).then_some(*now),
             _ => unreachable!("only these"),
@@ -129,6 +129,27 @@ fn what_is_seen_of_reservations() {
     ]));
     is_wrong(&with(&[under_way, writes(2, 21, true)]), "no state shows");
     is_right(&with(&[acquires(1, 7, 8, Answer::Done), sees(2, 11, 0, &[(1, false), (2, false)]), writes(2, 13, false)]));
+}
+
+/// What cannot be judged ends where the state is known again.
+#[test]
+fn reservations_are_judged_again_once_the_state_is_known() {
+    let begin = [registers(1, 3), registers(2, 3), registers(3, 3), acquires(1, 7, 9, Answer::Done)];
+    let quiet = 20 + super::LATE_US;
+    let known = sees(2, quiet, 1, &[(1, true), (2, false), (3, false)]);
+    let with = |more: &[Op]| [&begin[..], &[known.clone()], more].concat();
+    let few = |ops: &[Op]| reservations::judge_within(ops, 2);
+    let after = quiet + 10;
+    let right = [acquires(2, after, after + 1, Answer::Conflict), writes(2, after + 2, false), writes(1, after + 2, true)];
+    assert!(few(&begin).is_ok_and(|undecided| undecided > 0), "three at once are too many");
+    assert_eq!(few(&with(&right)), few(&with(&[])), "what comes after it is judged");
+    let wrong = |more: &[Op]| few(&with(more)).expect_err("it is broken");
+    assert!(wrong(&[acquires(2, after, after + 1, Answer::Done)]).contains("no order explains"));
+    assert!(wrong(&[writes(2, after, true)]).contains("no state shows"));
+    // While something is under way a report says nothing for certain.
+    let under_way = asks(3, 8, None, Asked::Unregister, None);
+    let all = [&begin[..], &[under_way, known.clone(), acquires(2, after, after + 1, Answer::Done)]].concat();
+    assert!(few(&all).is_ok());
 }
 
 #[test]

@@ -25,6 +25,12 @@ const ANSWER_MAX: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(4);
 /// The same of a host that reserves: each is a change of the directory.
 const LONGER_PAUSE: Duration = Duration::from_millis(60);
+/// Hosts that change the reservation; the others see what comes of it.
+const CHANGE: u64 = 4;
+/// They do so in the first part of each of these times. In the rest all that was not answered comes to its end, and a report says how it is: from there on the
+/// judge knows again (`models::history`).
+const TURN: Duration = Duration::from_secs(60);
+const CHANGES: Duration = Duration::from_secs(12);
 /// Types of reservations that are used: Write Exclusive, Exclusive Access, and both for registrants.
 const TYPES: u64 = 4;
 /// A report has room for so many bytes.
@@ -134,7 +140,8 @@ impl Worker {
     /// One reservation command, report, or command that a reservation may forbid. False: as above.
     fn reserves(&mut self, queue: &mut IoQueue) -> Result<bool, Error> {
         let (key, rtype) = (self.number, 1 + self.rng.below(TYPES) as u8);
-        let asked = match self.rng.below(20) {
+        let changes = self.number <= CHANGE && self.recorder.now() % TURN.as_micros() as u64 <= CHANGES.as_micros() as u64;
+        let asked = match if changes { self.rng.below(20) } else { 13 + self.rng.below(7) } {
             0..4 => Asked::Register { key },
             4..5 => Asked::Unregister,
             5..8 => Asked::Acquire { key, rtype },

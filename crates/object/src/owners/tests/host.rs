@@ -1,8 +1,11 @@
 //! What the host says to the machines of grants, and whom it hears.
 
 use super::world::*;
+use crate::owner::Revision;
 use crate::owner::{Fenced, OwnerState};
-use format::peer::{GrantState, Heartbeat};
+use crate::owners::Action;
+use base::Epoch;
+use format::peer::{Fence, GrantState, Heartbeat};
 
 /// What node 1 grants node 0 of an object that it claims.
 fn granted(world: &mut World) -> GrantState {
@@ -41,4 +44,30 @@ pub fn only_the_node_of_a_copy_answers_for_it() {
     }
     assert_eq!(world.nodes[1].owners.state(object(0)), Some(OwnerState::Fencing), "node 2 speaks for itself");
     world.until(4000, "all have answered", |world| world.serves(0) == Some(1));
+}
+
+/// After a restore a copy says in the record what it had accepted: that stays so until the record is confirmed, whoever fences it.
+#[test]
+pub fn a_copy_of_a_restored_object_accepts_nothing() {
+    let mut world = World::new(3, &[1000, 1000], &[0]);
+    world.until(4000, "served", World::all_served);
+    let (revision, mut record) = world.records[&object(0)].clone();
+    let fence = |record: &base::OwnershipRecord| Fence {
+        object: object(0),
+        component: component(0, 1),
+        epoch: Epoch(record.epoch().0 + 1),
+        period_start: record.ownership.period_start,
+        resync: false,
+    };
+    record.restored = true;
+    for n in 0..2 {
+        assert!(world.with(n, |o, g| o.record(g, object(0), Revision(revision.0 + 1), record.clone())));
+    }
+    assert_eq!(world.nodes[0].owners.state(object(0)), Some(OwnerState::Holder), "the owner goes by it, too");
+    let by = base::OwnerId { node: node(0), incarnation: base::Incarnation(1) };
+    let accepts = world.with(1, |o, g| {
+        o.fence(g, by, fence(&record));
+        core::iter::from_fn(|| o.pop(g.now)).any(|action| matches!(action, Action::Accept { .. }))
+    });
+    assert!(!accepts);
 }
