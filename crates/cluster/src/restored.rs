@@ -149,7 +149,7 @@ pub fn confirmed(object: &ObjectRecord, to_hear: &BTreeSet<String>) -> Result<Ob
         }
     }
     if let Some(newer) =
-        strangers(object).max_by_key(|copy| copy.epoch).filter(|copy| copy.epoch > lowest && !hooks::seeded(SeededFault::StrangersIgnored))
+        orphans(object).max_by_key(|copy| copy.epoch).filter(|copy| copy.epoch > lowest && !hooks::seeded(SeededFault::OrphansIgnored))
     {
         return Err(Waits::Unknown(newer.clone()));
     }
@@ -157,7 +157,7 @@ pub fn confirmed(object: &ObjectRecord, to_hear: &BTreeSet<String>) -> Result<Ob
 }
 
 /// Copies that were heard and that the record does not name.
-fn strangers(object: &ObjectRecord) -> impl Iterator<Item = &HeardCopy> {
+fn orphans(object: &ObjectRecord) -> impl Iterator<Item = &HeardCopy> {
     let known: BTreeSet<ComponentId> = object.used().map(|c| c.id).collect();
     object.heard.copies.iter().filter(move |copy| !known.contains(&copy.component))
 }

@@ -202,7 +202,7 @@ fn a_node_says_what_it_has_once_all_its_groups_are_open() {
 #[test]
 fn seeded_faults_of_restores_are_noticed() {
     use base::hooks::{SeededFault, notices};
-    notices(SeededFault::StrangersIgnored, an_object_waits_for_what_is_not_known);
+    notices(SeededFault::OrphansIgnored, an_object_waits_for_what_is_not_known);
     notices(SeededFault::HalfTakenForWhole, what_was_being_brought_into_sync_is_out_of_sync_as_of_what_the_backup_says);
     notices(SeededFault::UnheardKept, who_goes_on_without_a_node_gives_up_what_that_has);
 }

@@ -554,7 +554,7 @@ listed! {
         /// A directory that was made from a backup is taken for the one of before.
         RestoreUnnoticed,
         /// Copies that the records do not name say nothing about those that they name.
-        StrangersIgnored,
+        OrphansIgnored,
         /// Copies that were not heard are kept by who goes on without them.
         UnheardKept,
         /// What was being brought into sync counts as in sync after a restore.

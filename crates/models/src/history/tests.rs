@@ -137,7 +137,7 @@ fn reservations_are_judged_again_once_the_state_is_known() {
     let begin = [registers(1, 3), registers(2, 3), registers(3, 3), acquires(1, 7, 9, Answer::Done)];
     let quiet = 20 + super::LATE_US;
     let known = sees(2, quiet, 1, &[(1, true), (2, false), (3, false)]);
-    let with = |more: &[Op]| [&begin[..], &[known.clone()], more].concat();
+    let with = |more: &[Op]| [&begin[..], core::slice::from_ref(&known), more].concat();
     let few = |ops: &[Op]| reservations::judge_within(ops, 2);
     let after = quiet + 10;
     let right = [acquires(2, after, after + 1, Answer::Conflict), writes(2, after + 2, false), writes(1, after + 2, true)];
