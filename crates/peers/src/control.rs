@@ -8,6 +8,7 @@
 use crate::desired::OwnNode;
 use crate::limits::CONTROL_EVENTS_MAX;
 use crate::member::Line;
+use base::hooks::{self, SeededFault};
 use base::{Instant, NodeId, OwnerId};
 use format::peer::{BadBlock, Control, CopyFails, Fence, FencedPart, Incarnation, Load, Release};
 use object::grant::{Counter, FencedParts, Granter, fenced_parts};
@@ -65,14 +66,19 @@ impl ControlLinks {
         self.lines.values_mut().map(|control| &mut control.line)
     }
 
+    /// What happens before somebody takes events is kept for who begins to: that a node answers is said once.
     pub(crate) fn report(&mut self, events: impl IntoIterator<Item = ControlEvent>) {
-        if self.heard {
-            self.events.extend(events);
-        }
+        let room = CONTROL_EVENTS_MAX.saturating_sub(self.events.len());
+        let most = match self.heard {
+            true => usize::MAX,
+            false if hooks::seeded(SeededFault::EarlyEventsDropped) => 0,
+            false => room,
+        };
+        self.events.extend(events.into_iter().take(most));
     }
     /// Whether nothing more is taken from links.
     pub(crate) fn is_full(&self) -> bool {
-        self.events.len() >= CONTROL_EVENTS_MAX
+        self.heard && self.events.len() >= CONTROL_EVENTS_MAX
     }
     /// What is to be done is looked at in this turn.
     pub(crate) fn stir(&mut self) {

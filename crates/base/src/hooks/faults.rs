@@ -551,6 +551,8 @@ listed! {
         EndUnheard,
         /// A node that is about to end counts as one that objects can go to.
         HandedToWhoEnds,
+        /// What happens on control links before the host of owners takes events is dropped.
+        EarlyEventsDropped,
         /// A directory that was made from a backup is taken for the one of before.
         RestoreUnnoticed,
         /// Copies that the records do not name say nothing about those that they name.

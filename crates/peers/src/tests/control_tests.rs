@@ -116,6 +116,19 @@ fn a_node_that_is_silent_is_late_then_gone_and_a_new_link_is_reported() {
     assert_eq!(reach(rig.events(0)), [ControlEvent::Opened(node(1), Incarnation(1)), ControlEvent::Reach(node(1), Reach::Up)]);
 }
 
+/// The host of owners begins after the links: that a node answers, and what it has asked, was said once before, and is not said again.
+#[test]
+fn what_happens_before_somebody_takes_events_is_kept() {
+    let mut rig = Rig::started(7, [1, 1], LinkSecurity::Plain);
+    rig.ms(1000);
+    let fence = Fence { object: object(), component: component(), epoch: Epoch(9), period_start: Epoch(2), resync: false };
+    rig.half(1, 0).borrow_mut().peers.control().unwrap().fence(node(0), fence);
+    rig.ms(2000);
+    let expected =
+        [ControlEvent::Opened(node(1), Incarnation(1)), ControlEvent::Reach(node(1), Reach::Up), ControlEvent::Fence(owner(1), fence)];
+    assert_eq!(rig.events(0), expected);
+}
+
 #[test]
 fn fences_their_answers_and_releases_go_over_control_links() {
     let mut rig = Rig::started(6, [1, 1], tls());
@@ -152,7 +165,8 @@ fn who_has_accepted_a_higher_epoch_says_so() {
 
 #[cfg(feature = "hooks")]
 #[test]
-fn a_clock_of_the_beginning_of_the_turn_is_noticed() {
+fn seeded_faults_of_control_links_are_noticed() {
     use base::hooks::{SeededFault, notices};
+    notices(SeededFault::EarlyEventsDropped, what_happens_before_somebody_takes_events_is_kept);
     notices(SeededFault::GrantCountedShorter, no_read_is_answered_once_another_epoch_may_be_accepted_whatever_the_rates_of_the_clocks);
 }
