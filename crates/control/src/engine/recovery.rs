@@ -114,7 +114,13 @@ impl Control {
             return Err(by_itself());
         }
         let is_open = |p: &PresenceRecord, c: &ComponentRecord| p.groups.iter().any(|g| g.id == c.group && g.offline.is_none());
-        let there = |c: &ComponentRecord| presences.get(&c.node).is_some_and(|p| is_open(p, c));
+        // Of itself this node knows; one that is alone says nothing of itself in the directory.
+        let here: std::collections::BTreeSet<GroupId> =
+            self.live().groups.iter().filter(|(_, state)| state.is_online()).map(|(group, _)| *group).collect();
+        let there = |c: &ComponentRecord| match c.node == self.identity.node {
+            true => here.contains(&c.group),
+            false => presences.get(&c.node).is_some_and(|p| is_open(p, c)),
+        };
         let gone = cluster::gone_on(&object, there, from.as_deref()).map_err(|why| match why {
             CannotGoOn::NotNeeded => by_itself(),
             CannotGoOn::NoCopy(_) => Problem::refused(

@@ -41,10 +41,12 @@ const PLACES: [(&str, &str); 17] = [
 const BEFORE: [(&str, &str); 1] = [("basalt volume grow demo --size 12GiB", "volume create demo --size 10GiB")];
 
 /// What needs other nodes: the exit status on one, and what is said.
-const REFUSED: [(&str, i32, &str); 3] = [
+const REFUSED: [(&str, i32, &str); 5] = [
     ("basalt volume set db --policy two", 5, "two"),
     ("basalt volume set db --owner node-2", 4, "node-2"),
     ("basalt volume repair db", 5, "no copy of volume db is away"),
+    ("basalt volume recover db --dry-run", 5, "volume db needs no recovery"),
+    ("basalt volume recover db", 5, "volume db needs no recovery"),
 ];
 
 /// The text of a page, by its path in the project.
