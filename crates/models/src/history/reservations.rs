@@ -175,6 +175,11 @@ struct Segment {
 }
 
 impl Segment {
+    /// When the last end before a time was.
+    fn last_end(&self, before: u64) -> u64 {
+        let first = self.ends.partition_point(|end| end.time < before);
+        first.checked_sub(1).map_or(0, |last| self.ends[last].time)
+    }
     /// What there was after the last end before a time, and until the first one after another.
     fn there(&self, from: u64, to: u64) -> impl Iterator<Item = usize> {
         let first = self.ends.partition_point(|end| end.time < from);
@@ -233,7 +238,9 @@ pub fn judge_within(ops: &[Op], ways_max: usize) -> Result<usize, String> {
             undecided += 1;
             continue;
         };
-        let around: Vec<&Op> = commands.iter().copied().filter(|c| c.over() >= from && c.begun <= to).collect();
+        // What was not answered may have happened since the last end, and nobody but who looks has met it.
+        let since = segment.last_end(from).min(from);
+        let around: Vec<&Op> = commands.iter().copied().filter(|c| c.over() >= since && c.begun <= to).collect();
         let there = states.with(segment.there(from, to).collect(), &around);
         if !there.iter().any(|state| states.shows(*state, op)) {
             return Err(wrong("no state shows", op, &there, &states, &around));

@@ -128,6 +128,9 @@ fn what_is_seen_of_reservations() {
         sees(2, 13, 0, &[(1, false), (2, false)]),
     ]));
     is_wrong(&with(&[under_way, writes(2, 21, true)]), "no state shows");
+    // Nobody has answered, and no command has met it since: whoever looks much later sees that it has happened.
+    let late = 2 * super::HAPPENS_WITHIN_US;
+    is_right(&with(&[acquires(1, 7, None, None), sees(2, late, 1, &[(1, true), (2, false)]), writes(2, late + 2, false)]));
     is_right(&with(&[acquires(1, 7, 8, Answer::Done), sees(2, 11, 0, &[(1, false), (2, false)]), writes(2, 13, false)]));
 }
 
