@@ -18,30 +18,6 @@ pub const INVITES_MAX: usize = 256;
 /// How far the clock of a server that joins may be off, in seconds: certificates and invitations go by it.
 pub const CLOCK_OFF_SECONDS_MAX: u64 = 300;
 
-/// The etcd that keeps the directory, when somebody else runs it. Every node goes by it, but one that has settings of its own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EtcdRecord {
-    /// Counts the changes of `endpoints`.
-    pub endpoints_serial: u64,
-    /// Counts the changes of the certificates and the key.
-    pub credentials_serial: u64,
-    /// As `https://HOST:PORT`.
-    pub endpoints: Vec<String>,
-    /// The certificates of the authorities that etcd's certificates may be of, as PEM.
-    pub authority: String,
-    /// The certificate that nodes show, as PEM.
-    pub certificate: String,
-    /// Its private key, sealed with the cluster's key for secrets.
-    pub sealed_key: String,
-}
-
-impl EtcdRecord {
-    /// There is one at most: this is its id.
-    pub const ID: &str = "external";
-    /// What its private key is sealed for.
-    pub const PURPOSE: &str = "etcd/external";
-}
-
 /// An invitation, as the directory keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InviteRecord {

@@ -7,10 +7,9 @@
 //! Invariants: what can still succeed by itself is left alone; what is given up leads to a point where nothing is under way.
 //! Never: gives a deletion up.
 
-use crate::record::{ObjectRecord, PolicyRecord, RequestRecord, Stage, TaskError, TaskRecord, VolumeRecord};
-use crate::restored::confirmed;
+use crate::record::{PolicyRecord, RequestRecord, Stage, TaskError, TaskRecord, VolumeRecord};
+use base::VolumeId;
 use base::hooks::{self, SeededFault};
-use base::{ObjectId, VolumeId};
 use std::collections::BTreeSet;
 
 /// How long a request is remembered after it was decided, in seconds: a client that sends it again later is not recognised.
@@ -31,10 +30,6 @@ pub struct Left {
     pub requests: Vec<RequestRecord>,
     /// Volumes that are just getting or losing copies.
     pub copying: BTreeSet<VolumeId>,
-    /// Objects that were restored from a backup, and the nodes that have to say what they have.
-    pub restored: Vec<ObjectRecord>,
-    /// See there.
-    pub to_hear: BTreeSet<String>,
 }
 
 /// Something to be done by the leader. Each is a compare-and-swap, and idempotent.
@@ -42,8 +37,6 @@ pub struct Left {
 pub enum LeaderAction {
     /// A change of a volume cannot be done: it is as it was before.
     GiveUp(VolumeId),
-    /// All nodes have said what they have of an object that was restored: it can be taken over.
-    Confirm(ObjectId),
     /// Volumes have to follow a policy that was changed.
     FinishPolicy(String),
     /// A task of something that is gone.
@@ -61,7 +54,6 @@ pub fn lead(left: &Left, now_unix_s: u64) -> Vec<LeaderAction> {
     let given_up = left.volumes.iter().filter(|(at, v)| failed(*at, v) && v.clone().give_up());
     let mut actions: Vec<LeaderAction> = given_up.map(|(_, v)| LeaderAction::GiveUp(v.id)).collect();
     actions.extend(left.policies.iter().filter(|p| p.before.is_some()).map(|p| LeaderAction::FinishPolicy(p.key())));
-    actions.extend(left.restored.iter().filter(|o| confirmed(o, &left.to_hear).is_ok()).map(|o| LeaderAction::Confirm(o.id)));
     let about_nothing = |t: &&TaskRecord| {
         let is_of_volume = TASK_WORDS.iter().any(|word| t.id.starts_with(&format!("{word}-volume/")));
         let under_way = |v: &VolumeRecord| v.is_under_way() || left.copying.contains(&v.id);

@@ -51,8 +51,6 @@ fn tasks_about_nothing_old_requests_and_unfinished_policies_are_seen_to() {
     gold.before = Some(Default::default());
     let other = TaskRecord { id: "something else".into(), ..task("create", 3, TaskError::Failed, 1) };
     let left = Left {
-        restored: Vec::new(),
-        to_hear: BTreeSet::new(),
         copying: [VolumeId::from_bytes([9; 16])].into(),
         volumes: vec![volume(1, |_| {}), volume(2, |v| v.stage = Stage::Deleting)],
         policies: vec![gold, PolicyRecord::new("thin".into(), Default::default(), 0)],

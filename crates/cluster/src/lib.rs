@@ -22,6 +22,7 @@ pub mod record;
 pub mod reservation;
 mod restored;
 mod share;
+mod store;
 
 pub use copies::{CopiesChange, Without, copies_change, without};
 pub use inventory::{DeviceInventory, GroupInventory, Inventory, NodeInventory};

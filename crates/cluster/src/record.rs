@@ -4,8 +4,8 @@
 //! by id, never by name.
 //! Never: decides anything; knows how or where it is stored.
 
-pub use crate::join::EtcdRecord;
-pub use crate::restored::{Heard, HeardCopy, StoreRecord};
+pub use crate::restored::{Heard, HeardCopy};
+pub use crate::store::{EtcdRecord, StoreRecord};
 use crate::{Layout, MirrorSlots, Policy, Slot};
 use base::unit::CHUNK_BYTES;
 use base::{

@@ -20,22 +20,6 @@ use base::{ComponentId, CopyState, Epoch, Incarnation, Nonce, Ownership};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The store of the directory that these records lie in. One that was made from a backup is another one: so it is known that they may be old.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoreRecord {
-    /// Its number: that of the etcd cluster, in hexadecimal digits.
-    pub store: String,
-}
-
-impl StoreRecord {
-    /// There is one at most: this is its id.
-    pub const ID: &str = "directory";
-    /// Of a store with this number.
-    pub fn of(number: u64) -> Self {
-        Self { store: format!("{number:x}") }
-    }
-}
-
 /// What nodes have said of the copies of an object since the directory was restored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heard {

@@ -56,6 +56,7 @@ impl Control {
     /// seconds; only the one that leads does something.
     pub fn look_after_copies(&self) {
         let Some(leading) = self.leadership().filter(|_| !self.is_alone()) else { return };
+        request::Request::new(None, leading).carry(|| self.confirm_restored());
         request::Request::new(None, leading).carry(|| match self.copies_due() {
             Ok((due, _)) if due.is_empty() => {}
             Ok((due, lost)) => {

@@ -33,11 +33,8 @@ impl Control {
         let volumes = self.directory.all::<VolumeRecord>()?;
         let changing = |o: &&Versioned<ObjectRecord>| o.components().any(|c| !c.is_used());
         let copying = self.directory.all::<ObjectRecord>()?.iter().filter(changing).map(|o| o.volume).collect();
-        let (records, _) = self.records()?;
         Ok(Left {
             copying,
-            to_hear: cluster::nodes_to_hear(&records),
-            restored: records.objects.into_iter().filter(|o| o.change.restored).collect(),
             volumes: volumes.into_iter().map(|v| (v.revision.0, v.value)).collect(),
             policies: self.directory.all::<PolicyRecord>()?.into_iter().map(|r| r.value).collect(),
             tasks: self.directory.all::<TaskRecord>()?.into_iter().map(|r| r.value).collect(),
@@ -48,7 +45,6 @@ impl Control {
     fn carry_out_as_leader(&self, action: &LeaderAction) -> Result<(), Problem> {
         match action {
             LeaderAction::GiveUp(id) => self.give_up(&id.to_string()).map(drop),
-            LeaderAction::Confirm(id) => self.confirm_restored(*id),
             LeaderAction::FinishPolicy(key) => self.finish_policy(key),
             LeaderAction::ForgetTask(id) => self.decided(|| Ok((self.removing::<TaskRecord>(Transaction::new(), id)?, ()))).map(drop),
             LeaderAction::ForgetRequests(nonces) => {

@@ -23,30 +23,53 @@ impl Control {
         Ok(())
     }
 
-    /// All that was to be heard of an object was heard.
-    pub(super) fn confirm_restored(&self, id: ObjectId) -> Result<(), Problem> {
-        let (_, confirmed) = self.decided(|| {
+    /// Objects that were restored, and the nodes that have to say what they have of them; by the copy of the directory.
+    fn restored(&self) -> Result<(Vec<ObjectRecord>, std::collections::BTreeSet<String>), DirectoryError> {
+        let followed = self.followed();
+        let objects = followed.view().all::<ObjectRecord>()?.into_iter().map(|o| o.value).filter(|o| o.change.restored);
+        let objects: Vec<ObjectRecord> = objects.collect();
+        let to_hear = match objects.is_empty() {
+            true => Default::default(),
+            false => cluster::nodes_to_hear(&directory::records(followed.view())?),
+        };
+        Ok((objects, to_hear))
+    }
+
+    /// Objects of which all was heard that was to be heard go on. For the leader.
+    pub(super) fn confirm_restored(&self) {
+        let confirmed = self.restored().map_err(Problem::from).and_then(|(objects, to_hear)| {
+            let known = objects.iter().filter(|o| cluster::confirmed(o, &to_hear).is_ok());
+            known.map(|o| self.confirm_object(o.id)).collect::<Result<Vec<()>, Problem>>()
+        });
+        match confirmed {
+            Ok(all) if all.is_empty() => {}
+            Ok(all) => {
+                tracing::info!(volumes = all.len(), "which copies are in sync after the restore is known");
+                if let Err(problem) = self.apply() {
+                    tracing::error!(error = %problem.message, "not everything could be served");
+                }
+            }
+            Err(problem) => tracing::warn!(error = %problem.message, "it cannot be said yet which copies are in sync after the restore"),
+        }
+    }
+    fn confirm_object(&self, id: ObjectId) -> Result<(), Problem> {
+        self.decided(|| {
             let to_hear = cluster::nodes_to_hear(&self.records()?.0);
             let object = self.directory.find::<ObjectRecord>(&id.to_string())?.filter(|o| o.change.restored);
-            let Some(mut object) = object else { return Ok((Transaction::new(), false)) };
-            let Ok(now) = cluster::confirmed(&object, &to_hear) else { return Ok((Transaction::new(), false)) };
+            let Some(mut object) = object else { return Ok((Transaction::new(), ())) };
+            let Ok(now) = cluster::confirmed(&object, &to_hear) else { return Ok((Transaction::new(), ())) };
             object.value = now;
-            Ok((Transaction::new().update(&object), true))
-        })?;
-        if confirmed {
-            tracing::info!(object = %id, "which copies of it are in sync after the restore is known");
-            self.apply()?;
-        }
-        Ok(())
+            Ok((Transaction::new().update(&object), ()))
+        })
+        .map(drop)
     }
 
     /// What is to be done about volumes that wait since the directory was restored.
     pub(super) fn restored_checks(&self) -> Result<Vec<api::Check>, Problem> {
-        let records = self.records()?.0;
-        let to_hear = cluster::nodes_to_hear(&records);
+        let (objects, to_hear) = self.restored()?;
         let mut checks = Vec::new();
-        for object in records.objects.iter().filter(|o| o.change.restored) {
-            let Some(volume) = records.volumes.iter().find(|v| v.id == object.volume) else { continue };
+        for object in &objects {
+            let Some(volume) = self.directory.find::<VolumeRecord>(&object.volume.to_string())? else { continue };
             let Err(waits) = cluster::confirmed(object, &to_hear) else { continue };
             checks.push(api::Check {
                 id: "volume_restored".into(),

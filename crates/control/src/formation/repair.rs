@@ -165,9 +165,18 @@ pub fn restore(home: &Home, programs: &Path, mut file: MembershipFile, from: Opt
     let settings = settings(home, programs, &id, &member);
     // With neither a store nor a member there is nothing that could start as something else.
     home.save_membership(&MembershipFile { member: None, ..file.clone() })?;
-    let before = set_aside(home)?.join(settings.store().file_name().unwrap_or_default());
-    let source = from.map_or(backup::Source::Member(&before), backup::Source::Backup);
-    backup::restore(&programs.join("etcdctl"), source, &settings)?;
+    let before = set_aside(home)?;
+    let store = before.join(settings.store().file_name().unwrap_or_default());
+    let source = from.map_or(backup::Source::Member(&store), backup::Source::Backup);
+    if let Err(error) = backup::restore(&programs.join("etcdctl"), source, &settings) {
+        // As it was: it can be tried again.
+        remove(&home.etcd_folder())?;
+        if before.exists() {
+            fs::rename(&before, home.etcd_folder()).map_err(|cause| FormationError::Io { path: before, cause })?;
+        }
+        home.save_membership(&file)?;
+        return Err(error.into());
+    }
     home.forget_seen()?;
     file.endpoints = vec![settings.endpoint().to_string()];
     file.member = Some(member);

@@ -1,8 +1,7 @@
 //! What the host says to the machines of grants, and whom it hears.
 
 use super::world::*;
-use crate::owner::Revision;
-use crate::owner::{Fenced, OwnerState};
+use crate::owner::{Fenced, OwnerState, Revision};
 use crate::owners::Action;
 use base::Epoch;
 use format::peer::{Fence, GrantState, Heartbeat};
