@@ -92,6 +92,14 @@ fn one_node_of_two_goes_on_when_the_witness_and_the_other_node_are_lost() {
 
     // There is no backup but what its member of etcd has.
     b.stop();
+    // One that fails leaves all as it was.
+    let text = std::fs::read_to_string(config(&b)).expect("its configuration");
+    let other: Vec<String> = text
+        .lines()
+        .map(|line| if line.starts_with("etcd_programs") { "etcd_programs = \"/nowhere\"".into() } else { line.into() })
+        .collect();
+    std::fs::write(b.path("other.toml"), other.join("\n")).expect("a file");
+    assert!(b.fails(&format!("cluster restore --own --config {}", b.at("other.toml")), 1).contains("etcd-client"));
     b.ok(&format!("cluster restore --own --config {}", config(&b)));
     b.start();
     shows(&b, "it is said why it waits", || status(&b).contains("basalt volume recover v").then_some(()));
