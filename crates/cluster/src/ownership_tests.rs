@@ -27,15 +27,7 @@ fn object() -> ObjectRecord {
         vec![component(1, "a", CopyState::Active), component(2, "b", CopyState::Active)],
         vec![component(3, "b", CopyState::Active), component(4, "c", CopyState::Absent)],
     ];
-    ObjectRecord {
-        id,
-        volume,
-        owner: None,
-        ownership: Ownership::FIRST,
-        change: OwnershipChange::default(),
-        heard: Default::default(),
-        mirrors,
-    }
+    ObjectRecord::new(id, volume, mirrors)
 }
 fn id_of(name: &str) -> Option<NodeId> {
     let n = name.bytes().next()?;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::record::ComponentRecord;
-use base::{ComponentId, GroupId, NODES_MAX, ObjectId, Ownership, VolumeId};
+use base::{ComponentId, GroupId, NODES_MAX, ObjectId, VolumeId};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -38,15 +38,7 @@ fn component(n: u8, node: &str, state: CopyState) -> ComponentRecord {
 fn object(copies: &[(&str, CopyState)]) -> ObjectRecord {
     let components = copies.iter().enumerate().map(|(n, (node, state))| component(n as u8, node, *state)).collect();
     let (id, volume) = (ObjectId::from_bytes([1; 16]), VolumeId::from_bytes([1; 16]));
-    ObjectRecord {
-        id,
-        volume,
-        owner: None,
-        ownership: Ownership::FIRST,
-        change: Default::default(),
-        heard: Default::default(),
-        mirrors: vec![components],
-    }
+    ObjectRecord::new(id, volume, vec![components])
 }
 
 fn records(nodes: Vec<NodeRecord>) -> Records {

@@ -64,18 +64,7 @@ fn volume(n: u8, stage: Stage, components: Vec<ComponentRecord>) -> (VolumeRecor
     let (id, object) = (VolumeId::from_bytes([n; 16]), ObjectId::from_bytes([n; 16]));
     let planned = VolumeRecord::planned(id, format!("v{n}"), 1 << 20, "default".into(), object, 0);
     let record = VolumeRecord { stage, ..planned };
-    (
-        record,
-        ObjectRecord {
-            id: object,
-            volume: id,
-            owner: None,
-            ownership: Ownership::FIRST,
-            change: Default::default(),
-            heard: Default::default(),
-            mirrors: vec![components],
-        },
-    )
+    (record, ObjectRecord::new(object, id, vec![components]))
 }
 
 fn records(groups: Vec<GroupRecord>, volumes: Vec<(VolumeRecord, ObjectRecord)>) -> Records {

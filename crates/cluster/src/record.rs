@@ -485,6 +485,11 @@ pub struct ObjectRecord {
 }
 
 impl ObjectRecord {
+    /// With these mirrors; nobody has owned it.
+    pub fn new(id: ObjectId, volume: VolumeId, mirrors: Vec<Vec<ComponentRecord>>) -> ObjectRecord {
+        let (change, heard) = Default::default();
+        ObjectRecord { id, volume, owner: None, ownership: Ownership::FIRST, change, heard, mirrors }
+    }
     /// With this layout; nothing of it is made yet. `id_of`: the id of the component that is a copy of a mirror.
     pub fn planned(id: ObjectId, volume: VolumeId, layout: &Layout, mut id_of: impl FnMut(usize, usize) -> ComponentId) -> ObjectRecord {
         let mut mirrors = Vec::with_capacity(layout.mirrors.len());
@@ -492,15 +497,7 @@ impl ObjectRecord {
             let component = |(copy, slot): (usize, &Slot)| ComponentRecord::planned(id_of(mirror, copy), slot);
             mirrors.push(slots.copies.iter().enumerate().map(component).collect());
         }
-        ObjectRecord {
-            id,
-            volume,
-            owner: None,
-            ownership: Ownership::FIRST,
-            change: OwnershipChange::default(),
-            heard: Heard::default(),
-            mirrors,
-        }
+        ObjectRecord::new(id, volume, mirrors)
     }
     /// How it is laid out, as placement knows it.
     pub fn layout(&self) -> Layout {

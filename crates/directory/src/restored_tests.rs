@@ -3,15 +3,7 @@ use crate::modelled::{Faults, Modelled};
 use base::{ClusterId, ObjectId, Ownership, VolumeId};
 
 fn object(n: u8) -> ObjectRecord {
-    ObjectRecord {
-        id: ObjectId::from_bytes([n; 16]),
-        volume: VolumeId::from_bytes([n; 16]),
-        owner: Some("a".into()),
-        ownership: Ownership::FIRST,
-        change: Default::default(),
-        heard: Default::default(),
-        mirrors: Vec::new(),
-    }
+    ObjectRecord { owner: Some("a".into()), ..ObjectRecord::new(ObjectId::from_bytes([n; 16]), VolumeId::from_bytes([n; 16]), Vec::new()) }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use super::super::control_requests::tests::{Bench, bench};
 use super::*;
 use crate::fake;
-use base::{CopyState, HostId, ObjectId, Ownership};
+use base::{CopyState, HostId, ObjectId};
 use cluster::reservation::{Command, ReservationType, State};
 
 impl Bench {
@@ -98,15 +98,7 @@ fn of_another_node(b: &Bench) -> VolumeRecord {
     for c in mirrors.iter_mut().flatten() {
         (c.id, c.node, c.group) = (ComponentId::from_bytes([8; 16]), "h2".into(), GroupId::from_bytes([8; 16]));
     }
-    let object = ObjectRecord {
-        id: volume.object,
-        volume: volume.id,
-        owner: None,
-        ownership: Ownership::FIRST,
-        change: Default::default(),
-        heard: Default::default(),
-        mirrors,
-    };
+    let object = ObjectRecord::new(volume.object, volume.id, mirrors);
     let reservation = ReservationRecord { volume: volume.id, state: reserved() };
     b.directory().commit(&Transaction::new().create(&volume).create(&object).create(&reservation)).unwrap();
     volume

@@ -11,7 +11,7 @@ use crate::limits::TICK;
 use crate::shared::{ControllerShared, TargetShared};
 use crate::view::{ListenerKind, ListenerSpec, View};
 use crate::{Desired, Options, Referral};
-use base::{ComponentId, CopyState, GroupId, NodeSlot, ObjectId, Ownership, Security, VolumeId};
+use base::{ComponentId, CopyState, GroupId, NodeSlot, ObjectId, Security, VolumeId};
 use cluster::record::{ComponentRecord, NamespaceRecord, NodeRecord, NodeState, ObjectRecord, PortalRecord, SubsystemRecord};
 use cluster::{Observed, Records, path_of};
 use format::nvme::admin::{SetFeatures, plain_sqe};
@@ -74,15 +74,7 @@ fn object(n: u8, node: &str) -> ObjectRecord {
         leaving: false,
     };
     let mirrors = vec![vec![component]];
-    ObjectRecord {
-        id: ObjectId::from_bytes([n; 16]),
-        volume: id(n),
-        owner: None,
-        ownership: Ownership::FIRST,
-        change: Default::default(),
-        heard: Default::default(),
-        mirrors,
-    }
+    ObjectRecord::new(ObjectId::from_bytes([n; 16]), id(n), mirrors)
 }
 
 fn subsystem(nqn: &str, hosts: &[&str]) -> SubsystemRecord {

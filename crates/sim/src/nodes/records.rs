@@ -6,7 +6,7 @@
 use super::plan::NodesPlan;
 use crate::node_types::{IQN, NQN, volume_id};
 use crate::plan::VolumePlan;
-use base::{ClusterId, ComponentId, CopyState, GroupId, NodeId, NodeSlot, ObjectId, Ownership, WriteProtect};
+use base::{ClusterId, ComponentId, CopyState, GroupId, NodeId, NodeSlot, ObjectId, WriteProtect};
 use cluster::Policy;
 use cluster::record::*;
 use directory::{DirectoryError, ModelledNode, Transaction};
@@ -92,15 +92,7 @@ fn volume_records(at: usize, v: &VolumePlan, nodes: &[usize]) -> (VolumeRecord, 
         ..VolumeRecord::planned(id, format!("v{at}"), bytes_of(v), format!("v{at}"), object, 1)
     };
     let mirrors = (0..v.stripes.len()).map(|mirror| nodes.iter().map(|node| copy(mirror, *node)).collect()).collect();
-    let object = ObjectRecord {
-        id: object,
-        volume: id,
-        owner: None,
-        ownership: Ownership::FIRST,
-        change: Default::default(),
-        heard: Default::default(),
-        mirrors,
-    };
+    let object = ObjectRecord::new(object, id, mirrors);
     let tolerated = nodes.len() as u8 - 1;
     let policy = Policy { iops_limit: v.iops_max, checksum: v.checksum, failures_to_tolerate: tolerated, ..Policy::default() };
     (volume, object, PolicyRecord::new(format!("v{at}"), policy, 1))

@@ -150,15 +150,7 @@ impl Record {
             }]
         };
         let (id, volume, ownership) = (self.desired.object.object, self.desired.id, self.desired.object.ownership);
-        ObjectRecord {
-            id,
-            volume,
-            owner: None,
-            ownership,
-            change: Default::default(),
-            heard: Default::default(),
-            mirrors: self.plan.stripes.iter().enumerate().map(component).collect(),
-        }
+        ObjectRecord { ownership, ..ObjectRecord::new(id, volume, self.plan.stripes.iter().enumerate().map(component).collect()) }
     }
     /// Its place among all volumes.
     fn at(&self) -> usize {
