@@ -226,6 +226,10 @@ impl Modelled {
     pub fn is_settled(&self) -> bool {
         self.model().late.is_empty()
     }
+    /// Everything as it is, whoever knows: for checkers.
+    pub fn everything(&self) -> Snapshot {
+        self.model().snapshot()
+    }
     /// The newest revision, whoever knows: for checkers.
     pub fn newest(&self) -> Revision {
         self.model().agreed.revision
@@ -240,6 +244,10 @@ impl Modelled {
 }
 
 impl Model {
+    fn snapshot(&self) -> Snapshot {
+        Snapshot { revision: self.agreed.revision, entries: self.entries().collect() }
+    }
+
     /// The next of a splitmix64 sequence.
     fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -416,7 +424,7 @@ impl Directory for Modelled {
     fn snapshot(&self) -> Result<Snapshot, DirectoryError> {
         let mut model = self.model();
         model.reach()?;
-        Ok(Snapshot { revision: model.agreed.revision, entries: model.entries().collect() })
+        Ok(model.snapshot())
     }
     fn watch(&self, after: Revision) -> Result<Box<dyn Watch>, DirectoryError> {
         let mut model = self.model();

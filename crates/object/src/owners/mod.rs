@@ -206,7 +206,12 @@ impl Owners {
             self.nonce = Nonce(self.nonce.0.wrapping_add(1 << 64));
             self.objects.insert(object, Hosted::new(ObjectOwner::new(self.me, self.nonce)));
         }
+        let was_restored = self.restored(object).is_some();
         self.step(g, object, Event::Record { revision, record, read });
+        if was_restored && self.restored(object).is_none() {
+            self.fences.stirs(|(of, _)| *of == object, g.now);
+            self.ask_due(g);
+        }
         if is_new {
             self.says_reach(g, object);
         }
@@ -223,6 +228,10 @@ impl Owners {
             self.look_at(g, object);
         }
         true
+    }
+    /// The record of an object that came back with a backup, as long as it is not known which copies are right.
+    fn restored(&self, object: ObjectId) -> Option<&OwnershipRecord> {
+        self.record_of(object).filter(|record| record.restored)
     }
     /// A new machine hears of all nodes: first of those that are up, so it knows who else may take over.
     fn says_reach(&mut self, g: &mut Grants<'_>, object: ObjectId) {
@@ -460,7 +469,11 @@ impl Owners {
     fn ask(&mut self, g: &mut Grants<'_>, asked: Asked, until: Instant) {
         let Asked { by, fence } = asked;
         // What a copy says of itself after a restore is what it had accepted before.
-        if self.objects.get(&fence.object).and_then(|hosted| hosted.owner.record()).is_some_and(|record| record.restored) {
+        if let Some(record) = self.restored(fence.object) {
+            // This node hears later than its owner that it is known which copies are right. One from before is of an owner that is none.
+            if fence.epoch > record.epoch() && !hooks::seeded(SeededFault::EarlyFenceDropped) {
+                self.fences.waits(asked, NEVER, NEVER);
+            }
             return;
         }
         let outdated = |record: &OwnershipRecord| by != self.me && record.epoch() >= fence.epoch;

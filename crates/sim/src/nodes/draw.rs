@@ -23,7 +23,37 @@ pub(super) fn draw(seed: u64) -> NodesPlan {
     let mut plan = over_nvme(seed);
     transports(&mut Rng::new(seed ^ 0x7AA5_9047), &mut plan.base);
     plan.balancing = if seed.is_multiple_of(4) { Balancing::Hurried } else { Balancing::Usual };
+    if seed % 5 == 3 {
+        restores(&mut Rng::new(seed ^ 0xBAC0_4E57), &mut plan);
+    }
     plan
+}
+
+/// Of every fifth seed: where volumes have copies on several nodes, the directory is made anew from a backup, once or twice. Nothing else that the
+/// directory says is changed meanwhile but who owns what and which copies are in sync.
+fn restores(rng: &mut Rng, plan: &mut NodesPlan) {
+    if plan.mirrored.iter().all(Vec::is_empty) {
+        return;
+    }
+    plan.base.mix.retain(|(kind, _)| !matches!(kind, OpKind::Reserve | OpKind::Report));
+    let only_data = |event: &NodeEvent| !matches!(event, NodeEvent::Protect { .. } | NodeEvent::Copies { .. } | NodeEvent::Layout { .. });
+    plan.events.retain(|(_, event)| only_data(event));
+    plan.end_ns = plan.end_ns.max(8_000_000_000);
+    plan.portions = plan.portions.max(100);
+    let backup = rng.below(plan.end_ns / 2);
+    plan.events.push((backup, NodeEvent::Backup));
+    let mut from = backup;
+    for _ in 0..1 + rng.below(2) {
+        from += rng.below(plan.end_ns - from);
+        let restore = NodeEvent::Restore {
+            goes_on: rng.one_in(3).then(|| rng.below(plan.nodes.len() as u64) as usize),
+            power: rng.one_in(2),
+            for_ns: 1_000_000 + up_to_one_of(rng, [20_000_000, 500_000_000, 2_000_000_000]),
+            each_ns: up_to_one_of(rng, [1_000_000, 300_000_000, 1_500_000_000]),
+        };
+        plan.events.push((from, restore));
+    }
+    plan.events.sort_by_key(|(at, _)| *at);
 }
 
 /// What it meant before hosts spoke iSCSI, too.

@@ -2,7 +2,7 @@
 //! clients connect to any of them, and one model of every block judges what they read through all of them.
 //!
 //! Owns: what a seed means for them ([`plan`], `draw`), the directory at its beginning (`records`), a node's way to it ([`way`]) and what it truly
-//! says ([`truth`]), the control plane of a node ([`node`], `asked`, `owners`, `copies`, `moves`) as tasks in virtual time ([`tasks`]), the world ([`world`]), the order of a
+//! says ([`truth`]), the control plane of a node ([`node`], `asked`, `owners`, `copies`, `moves`, `restored`) as tasks in virtual time ([`tasks`]), the world ([`world`]), the order of a
 //! run ([`run`](mod@run)).
 //! Invariant: as for one node, a run is a function of seed and code.
 //! Never: part of production.
@@ -15,6 +15,7 @@ pub mod node;
 mod owners;
 pub mod plan;
 mod records;
+mod restored;
 pub mod run;
 pub mod tasks;
 pub mod truth;

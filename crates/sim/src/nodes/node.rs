@@ -6,6 +6,7 @@
 //!  follow:    what others have changed is served, and worked off            links:    paths follow the links, also on what was last seen
 //!  requests:  a host's command: decide ─► durable ─► served ─► confirmed by the owner ─► answered                    (`asked`)
 //!  owners:    what the host of owners asks of the directory: reads, and changes of the records of objects                  (`owners`)
+//!  restored:  the directory was made anew from a backup: the leader confirms which copies are in sync                      (`restored`)
 //!  moves:     volumes that are laid out anew are filled, and go by their other places                                       (`moves`)
 //!  presence:  the session is kept alive; it leads when nobody does
 //! ```
@@ -254,6 +255,7 @@ impl NodeControl {
         self.tasks.begin(Rc::clone(&self.node).owners_change());
         self.tasks.begin(Rc::clone(&self.node).presence());
         self.tasks.begin(Rc::clone(&self.node).moves());
+        self.tasks.begin(Rc::clone(&self.node).confirms_restored());
     }
     /// It is `now`.
     pub fn turn(&mut self, now: u64) {
@@ -277,7 +279,7 @@ impl Node {
         self.nonces.set(self.nonces.get() + 1);
         Nonce(self.nonces.get().to_le_bytes())
     }
-    fn clock(&self) -> Duration {
+    pub(super) fn clock(&self) -> Duration {
         let now = i128::from(self.moment.now());
         Duration::from_nanos((now * i128::from(1000 + self.clock_permille) / 1000) as u64)
     }
@@ -402,6 +404,7 @@ impl Node {
         for _ in 0..ROUNDS_MAX {
             let records = self.look()?;
             self.begins(&records);
+            self.sees_copies(&records).await?;
             let actions = cluster::reconcile(&records, &self.live.borrow().observed);
             let new: Vec<Action> = actions.into_iter().filter(|a| tried.insert(a.clone())).collect();
             if new.is_empty() {
@@ -461,6 +464,7 @@ impl Node {
     }
 
     async fn life(self: Rc<Self>) {
+        self.again_until(async || self.notes_restore().await).await;
         let incarnation = Cell::new(0);
         let begin = || {
             let mut node = self.way.find::<NodeRecord>(&self.name)?.expect("it is a member");

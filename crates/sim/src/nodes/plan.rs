@@ -116,6 +116,19 @@ pub enum NodeEvent {
     Compact,
     /// All sessions end.
     ExpireSessions,
+    /// A backup of the directory is made.
+    Backup,
+    /// All nodes end, the directory is made anew from the backup, and they start with that.
+    Restore {
+        /// A node that does not end: it goes on without a directory until it is its turn to start anew.
+        goes_on: Option<usize>,
+        /// The power of all goes; otherwise their processes are killed.
+        power: bool,
+        /// After how long the first one starts, in nanoseconds.
+        for_ns: u64,
+        /// How much later than the one before each other one starts, in nanoseconds.
+        each_ns: u64,
+    },
     /// An administrator changes whether a volume is write protected, through a node.
     Protect {
         /// Through which.
@@ -268,6 +281,10 @@ impl NodesPlan {
     pub fn is_mirrored(&self, volume: usize) -> bool {
         let changes = |event: &NodeEvent| matches!(event, NodeEvent::Copies { volume: of, .. } if *of == volume);
         !self.mirrored[volume].is_empty() || self.events.iter().any(|(_, event)| changes(event))
+    }
+    /// Whether the directory is made anew from a backup.
+    pub fn restores(&self) -> bool {
+        self.events.iter().any(|(_, event)| matches!(event, NodeEvent::Restore { .. }))
     }
     /// What a seed means.
     pub fn draw(seed: u64) -> NodesPlan {

@@ -12,7 +12,7 @@ use base::{CopyState, HostId, VolumeId};
 use cluster::record::{ObjectRecord, ReservationRecord, Stage, SubsystemRecord, VolumeRecord};
 use cluster::reservation::{self, Command, Outcome, Refusal};
 use directory::modelled::Modelled;
-use directory::{Changes, Directory, Key, Kind, Nonce, Revision, View};
+use directory::{Changes, Key, Kind, Nonce, Revision, View};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A reservation command that a node is about to make durable.
@@ -54,9 +54,9 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Of a directory without faults that has the volumes of the beginning.
+    /// Of a directory that has the volumes of the beginning.
     pub fn new(directory: Modelled, volumes: impl Iterator<Item = VolumeId>) -> Truth {
-        let view = View::new(directory.snapshot().expect("it has no faults yet"));
+        let view = View::new(directory.everything());
         let places = volumes.zip(0..).collect();
         Truth { directory, view, places, asked: BTreeMap::new(), noted: Vec::new(), starting: BTreeMap::new(), numbers: BTreeMap::new() }
     }
@@ -67,6 +67,12 @@ impl Truth {
     /// All records, as of the last time that it was brought up to date.
     pub fn view(&self) -> &View {
         &self.view
+    }
+
+    /// The directory was made anew from a backup: what came after that never was. Plans in which this happens change nothing that hosts see but by it.
+    pub fn restored(&mut self) {
+        let places = std::mem::take(&mut self.places);
+        *self = Truth { places, ..Truth::new(self.directory.clone(), std::iter::empty()) };
     }
 
     /// A transaction with this nonce carries out what a host has asked for, if it happens.

@@ -4,6 +4,7 @@
 //!  Open                the directory answers, as its own faults let it
 //!  Nothing arrives     reads are refused; a transaction never happens, and nobody says so
 //!  No answer comes     reads are refused; a transaction happens, and nobody says so
+//!  Left behind         as if nothing arrived, until the node starts anew: the directory was restored, and the node goes on
 //! ```
 //!
 //! Owns: [`Way`]. Invariant: what did not get through is never answered as if it had, nor as if it had not. Never: changes what the directory does.
@@ -11,7 +12,7 @@
 use directory::modelled::Modelled;
 use directory::{Changes, Directory, DirectoryError, Entry, Key, Kind, Nonce, Revision, SessionId, Snapshot, Transaction, Watch};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
 /// What gets through.
@@ -30,19 +31,29 @@ pub enum Through {
 pub struct Way {
     directory: Modelled,
     through: Arc<AtomicU8>,
+    left_behind: Arc<AtomicBool>,
 }
 
 impl Way {
     /// One through which all gets.
     pub fn to(directory: Modelled) -> Way {
-        Way { directory, through: Arc::new(AtomicU8::new(0)) }
+        Way { directory, through: Arc::default(), left_behind: Arc::default() }
     }
     /// What gets through from now on.
     pub fn set(&self, through: Through) {
         self.through.store(through as u8, Relaxed);
     }
+    /// The node goes on while the directory is restored, or begins a life with the one that there is.
+    pub fn leave_behind(&self, left: bool) {
+        self.left_behind.store(left, Relaxed);
+    }
+    /// Whether the node is from before the directory was restored.
+    pub fn is_left_behind(&self) -> bool {
+        self.left_behind.load(Relaxed)
+    }
     fn through(&self) -> Through {
         match self.through.load(Relaxed) {
+            _ if self.is_left_behind() => Through::Nothing,
             0 => Through::All,
             1 => Through::Requests,
             _ => Through::Nothing,
@@ -95,7 +106,7 @@ impl Directory for Way {
         self.ask(|d| d.end_session(session))
     }
     fn store(&self) -> Result<u64, DirectoryError> {
-        self.directory.store()
+        self.ask(Modelled::store)
     }
     fn cluster(&self) -> base::ClusterId {
         self.directory.cluster()

@@ -15,7 +15,7 @@ use crate::workload::{Paths, Workload};
 use base::{ComponentId, CopyState, Duration, Instant};
 use cluster::record::{GroupRecord, ObjectRecord, VolumeRecord};
 use dataplane::{Completion, CoreSeed, DataPlaneError, Device, component_spec, core_seeds};
-use directory::modelled::{Faults, Modelled};
+use directory::modelled::{Backup, Faults, Modelled};
 use directory::{ModelledNode, NodeDevices, Revision};
 use rt::sim::{HostId, World};
 use rt::{App, Progress, Rt};
@@ -67,6 +67,8 @@ pub struct NodesLab {
     paused_until: Instant,
     directory: Modelled,
     faults: Faults,
+    /// The last backup of the directory.
+    backup: Option<Backup>,
     truth: Rc<RefCell<Truth>>,
     events: u64,
 }
@@ -77,6 +79,7 @@ enum Disturbed {
     Cut(usize, usize),
     Slow(HostId, HostId),
     Unreached(usize),
+    LeftBehind(usize),
     NoMajority,
 }
 
@@ -165,7 +168,9 @@ impl NodesLab {
         let modelled = Modelled::new(plan.base.seed, cluster(), Faults::NONE);
         let links: Vec<SocketAddr> = (0..hosts.len()).map(|node| addr(&world, node, PORTS[2])).collect();
         let pauses = plan.events.iter().any(|(_, event)| matches!(event, NodeEvent::Pause { .. }));
-        let owners = (0..plan.owners.len()).map(|v| (!plan.is_mirrored(v)).then_some(plan.owners[v])).collect();
+        // After a restore volumes wait, also those that one node only may own.
+        let is_sure = |volume: &usize| !plan.is_mirrored(*volume) && !plan.restores();
+        let owners = (0..plan.owners.len()).map(|v| Some(v).filter(is_sure).map(|v| plan.owners[v])).collect();
         let paths = Paths::of(hosts.len(), plan.client_at.clone(), owners, pauses);
         let workload = Workload::new(Rc::new(plan.base.clone())).of_several_nodes(paths);
         let (mut made, workload) = (Vec::new(), Rc::new(RefCell::new(workload)));
@@ -206,6 +211,7 @@ impl NodesLab {
             paused_until: Instant(0),
             directory,
             faults,
+            backup: None,
             truth,
             events: 0,
         };
@@ -237,6 +243,7 @@ impl NodesLab {
     }
     fn start(&mut self, node: usize) {
         self.world.start(self.nodes[node].host);
+        self.nodes[node].control.way().leave_behind(false);
         self.nodes[node].control.started();
         for (client, at) in self.clients.iter().zip(&self.client_at) {
             if *at == node {
@@ -295,12 +302,30 @@ impl NodesLab {
             NodeEvent::Outage { how, for_ns } => self.outage(how, for_ns),
             NodeEvent::Compact => self.directory.compact(),
             NodeEvent::ExpireSessions => self.directory.expire_sessions(),
+            NodeEvent::Backup => self.backup = Some(self.directory.backup()),
+            NodeEvent::Restore { goes_on, power, for_ns, each_ns } => self.restore(goes_on, power, (for_ns, each_ns)),
             NodeEvent::Protect { node, volume, on } => self.nodes[node].control.change_volume(volume, VolumeChange::Protected(on)),
             NodeEvent::Copies { node, volume, copies } => self.nodes[node].control.change_volume(volume, VolumeChange::Copies(copies)),
             NodeEvent::Prefer { node, volume, owner } => self.nodes[node].control.change_volume(volume, VolumeChange::Owner(owner)),
             NodeEvent::Layout { node, volume, mirrors } => self.nodes[node].control.change_volume(volume, VolumeChange::Layout(mirrors)),
             NodeEvent::Resync { node, volume, pace } => self.nodes[node].control.change_volume(volume, VolumeChange::Resync(pace)),
         }
+    }
+    /// The directory is made anew from the last backup while no node runs, but for one that goes on without it.
+    fn restore(&mut self, goes_on: Option<usize>, power: bool, (for_ns, each_ns): (u64, u64)) {
+        let Some(backup) = self.backup.clone() else { return };
+        for node in 0..self.nodes.len() {
+            let starts_ns = for_ns + node as u64 * each_ns;
+            if goes_on == Some(node) && self.nodes[node].returns.is_none() {
+                self.nodes[node].control.way().leave_behind(true);
+                self.disturb(starts_ns, Disturbed::LeftBehind(node));
+            } else if self.nodes[node].returns.is_none() {
+                self.kill(node, power);
+                self.nodes[node].returns = Some(self.world.now() + Duration::from_nanos(starts_ns));
+            }
+        }
+        self.directory.restore(&backup);
+        self.truth.borrow_mut().restored();
     }
     fn disturb(&mut self, for_ns: u64, what: Disturbed) {
         self.disturbed.retain(|(_, other)| *other != what);
@@ -328,6 +353,11 @@ impl NodesLab {
             }
             Disturbed::Slow(from, to) => self.world.slow_way(from, to, None),
             Disturbed::Unreached(node) => self.nodes[node].control.way().set(Through::All),
+            Disturbed::LeftBehind(node) if !self.nodes[node].control.way().is_left_behind() => {}
+            Disturbed::LeftBehind(node) => {
+                self.kill(node, false);
+                self.start(node);
+            }
             Disturbed::NoMajority => (0..usize::from(self.faults.members)).for_each(|member| self.directory.set_up(member, true)),
         }
     }

@@ -70,3 +70,22 @@ pub fn a_copy_of_a_restored_object_accepts_nothing() {
     });
     assert!(!accepts);
 }
+
+/// Nodes hear one after the other that it is known which copies are right. A fence that comes before that waits for it.
+#[test]
+pub fn an_object_that_was_restored_is_served_once_its_copies_are_known() {
+    for seed in 0..3 {
+        let mut world = World::new(seed, &[1000, 1000], &[0]);
+        world.until(4000, "served", World::all_served);
+        world.restored(0, true);
+        world.plays(500);
+        assert_eq!(world.serves(0), None, "nobody knows which copies are right");
+        world.directory(1, false);
+        world.restored(0, false);
+        world.plays(5000);
+        assert_eq!(world.nodes[0].owners.state(object(0)), Some(OwnerState::Fencing));
+        assert_eq!(world.serves(0), None, "a copy waits to hear it");
+        world.directory(1, true);
+        world.until(4000, &format!("seed {seed}: served again"), World::all_whole);
+    }
+}

@@ -86,6 +86,7 @@ fn seeded_faults_of_the_host_are_noticed() {
     notices(SeededFault::LostBatchMade, || seeds(0..40));
     notices(SeededFault::RefusedBatchDropped, many::a_record_that_was_changed_holds_up_no_other_one);
     notices(SeededFault::WaitingFenceForgotten, host::a_node_that_takes_over_grants_nothing_of_the_object);
+    notices(SeededFault::EarlyFenceDropped, host::an_object_that_was_restored_is_served_once_its_copies_are_known);
     notices(SeededFault::RemovedObjectKept, many::nothing_is_kept_of_objects_that_are_deleted);
     notices(SeededFault::NeverLetsGo, many::a_node_without_directory_and_links_is_taken_over_from);
     notices(SeededFault::AwayUnsaid, many::a_node_without_directory_and_links_is_taken_over_from);

@@ -241,6 +241,15 @@ impl World {
         }
         self.write(object(k), record);
     }
+    /// The directory came back with a backup, as the record was; or which copies are right is known: those that it says.
+    pub fn restored(&mut self, k: usize, restored: bool) {
+        let mut record = self.records[&object(k)].1.clone();
+        if restored {
+            record.ownership.epoch.0 += 1 << 20;
+        }
+        (record.restored, record.nonce) = (restored, Nonce::NONE);
+        self.write(object(k), record);
+    }
     /// A layout change takes the copy of a node away.
     pub fn loses(&mut self, k: usize, n: usize) {
         let mut record = self.records[&object(k)].1.clone();
