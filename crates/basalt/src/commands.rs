@@ -23,7 +23,7 @@ pub fn run(cli: Cli) -> Done {
         Command::Lab(command) => return crate::lab::run(command, &api, &out),
         Command::Serve { config } => return serve::serve(&config),
         Command::Cluster(ClusterCommand::Restore { from, config, yes }) => {
-            confirm(yes, "Put what the backup says in the place of this node's directory? What was changed after it is lost.")?;
+            confirm(yes, &questions::of_restore(&from))?;
             return form::restore(&from, &config, &out);
         }
         Command::Cluster(ClusterCommand::Set { etcd, offline: true, config, .. }) => return form::set_offline(&etcd, &config, &out),

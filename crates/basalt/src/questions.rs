@@ -3,7 +3,7 @@
 //! Invariant: a question names what would be lost; where nothing would be, nobody is asked. Scripts see no question.
 
 use crate::{
-    cli::{ChapArgs, DhchapArgs, TlsArgs},
+    cli::{ChapArgs, DhchapArgs, RestoreFrom, TlsArgs},
     client::Failure,
     commands::Done,
 };
@@ -49,6 +49,20 @@ pub fn of_read_only(now: &Volume) -> Option<String> {
     let (name, names) = (&now.name, now.attachments.iter().map(|a| a.subsystem.as_str()).collect::<Vec<_>>().join(", "));
     (!now.read_only && !now.attachments.is_empty())
         .then(|| format!("Refuse all writes to volume {name} from now on, also of hosts that use it (subsystem {names})?"))
+}
+
+/// What to ask before the directory of a node becomes another one.
+pub fn of_restore(from: &RestoreFrom) -> String {
+    match from {
+        RestoreFrom { own: true, .. } => {
+            "Make a directory of what this node's member of etcd has stored? What the others had agreed on without it is lost, and they must not come back.".into()
+        }
+        RestoreFrom { from: Some(at), .. } => format!("Give up the directory that this node has, and take the restored one at {at}?"),
+        RestoreFrom { external: true, .. } => {
+            "Take the external etcd as it is now for the restored directory? What was changed after its backup is lost.".into()
+        }
+        _ => "Put what the backup says in the place of this node's directory? What was changed after it is lost.".into(),
+    }
 }
 
 /// What to ask before a volume goes on with what is left of it.

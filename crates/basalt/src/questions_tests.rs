@@ -1,7 +1,7 @@
 use super::*;
 use crate::cli::{Cli, Command, HostCommand};
 use clap::Parser;
-use control::api::types::{Chap, Dhchap, Security, Session, TlsPsk};
+use control::api::types::{Chap, Dhchap, RecoveryCopy, Security, Session, TlsPsk};
 
 fn subsystem(security: Security, iqn: Option<&str>) -> Subsystem {
     Subsystem {
@@ -118,4 +118,40 @@ fn a_change_of_secrets_is_asked_about_when_a_host_may_be_refused_then() {
     }
     let both = asked("--chap-generate --chap-user v", &host(&["chap"], nothing));
     assert_eq!(both.matches('?').count(), 2, "{both}");
+}
+
+/// A person reads what is lost, then which copies the volume goes on with and which are given up, each node once.
+#[test]
+fn a_recovery_says_what_is_lost_and_with_what_it_goes_on() {
+    let copy = |node: &str, mirror, becomes| RecoveryCopy { node: node.into(), mirror, state: String::new(), becomes };
+    let plan = Recovery {
+        volume: "db".into(),
+        restored: false,
+        copies: vec![
+            copy("b", 0, RecoveredCopy::Kept),
+            copy("a", 0, RecoveredCopy::GivenUp),
+            copy("b", 1, RecoveredCopy::Kept),
+            copy("c", 1, RecoveredCopy::Follows),
+        ],
+        losses: vec!["one loss".into(), "another".into()],
+        plan: String::new(),
+    };
+    let expected = "  one loss\n  another\nGo on with what node b has of volume db? What node a has of it is given up.";
+    assert_eq!(of_recovery(&plan), expected);
+    let none_gone = Recovery { copies: vec![copy("b", 0, RecoveredCopy::Kept)], losses: vec![], ..plan };
+    assert_eq!(of_recovery(&none_gone), "Go on with what node b has of volume db?");
+}
+
+/// Each way to another directory loses something else.
+#[test]
+fn a_restore_says_what_is_lost_with_this_way() {
+    let asked = |args: &[&str]| {
+        let cli = Cli::try_parse_from(["basalt", "cluster", "restore"].iter().chain(args)).unwrap();
+        let Command::Cluster(crate::cli::ClusterCommand::Restore { from, .. }) = cli.command else { panic!("another command") };
+        of_restore(&from)
+    };
+    assert!(asked(&["backup.db"]).contains("backup"));
+    assert!(asked(&["--own"]).contains("this node's member of etcd"));
+    assert!(asked(&["--from", "10.0.0.1:7421"]).contains("10.0.0.1:7421"));
+    assert!(asked(&["--external"]).contains("external etcd"));
 }

@@ -84,6 +84,7 @@ fn it_is_tried_again_for_a_while_then_the_host_has_to_take_another_path() {
         let done = loop {
             if let Some(Forward { id, op, .. }) = router.pop_forward() {
                 tries += 1;
+                assert!(tries < 10_000, "without end");
                 assert!(matches!(&op, IoOp::Write { data, .. } if data[0].buf.iter().all(|b| *b == 3)), "with its data");
                 router.forwarded(&rt, ForwardDone { id, outcome: ForwardOutcome::NotDone(op) });
             }
@@ -205,4 +206,10 @@ fn what_nobody_waits_for_is_cancelled_where_it_is_and_answered_all_the_same() {
         assert_eq!(answers, [(1, Err(IoError::Withdrawn)); 2], "and the other one goes on");
         assert_eq!(router.pop_forward().map(|f| f.since.0 > 0), Some(true));
     });
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn a_seeded_fault_of_requests_that_are_not_carried_out_is_noticed() {
+    hooks::notices(SeededFault::ForwardTriedForEver, it_is_tried_again_for_a_while_then_the_host_has_to_take_another_path);
 }

@@ -81,7 +81,7 @@ fn run(security: &LinkSecurity) {
             addrs.lock().unwrap()[n] = Some(addr);
             met.wait();
             let all = addrs.lock().unwrap().map(|a| a.expect("both listen")).to_vec();
-            let said = Said { cluster: cluster(), security: security.clone(), incarnation: 1, addrs: all, cores: vec![1, 1] };
+            let said = Said { cluster: cluster(), security: security.clone(), incarnation: 1, revision: 1, addrs: all, cores: vec![1, 1] };
             said.apply(n, &rt, &mut peers);
             let half = Half { peers, volume: Volume::default(), mesh: mesh.lock().unwrap().pop().expect("one core") };
             let mut node = Node { half, asks: n == 0, next: 0, ready: Arc::clone(&ready), done: tx.clone() };

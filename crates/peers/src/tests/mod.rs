@@ -3,5 +3,6 @@
 mod control_tests;
 mod loopback_tests;
 mod open_tests;
+mod promise_tests;
 mod rig;
 mod trust_tests;

@@ -40,6 +40,8 @@ pub(super) struct Said {
     pub(super) cluster: ClusterId,
     pub(super) security: LinkSecurity,
     pub(super) incarnation: u64,
+    /// Of its view of each volume.
+    pub(super) revision: u64,
     /// Where it believes each node to be.
     pub(super) addrs: Vec<SocketAddr>,
     pub(super) cores: Vec<usize>,
@@ -62,7 +64,7 @@ impl Said {
             used: vec![],
             limited: false,
             owner: (at != n).then(|| node(at)),
-            revision: 1,
+            revision: self.revision,
         };
         let places = (0..2).map(|at| (volume(at), VolumeRef(at as u32))).collect();
         let volumes = Volumes { generation: 1, by_ref: (0..2).map(|at| Some(of(at))).collect(), places };
@@ -74,6 +76,8 @@ impl Said {
 #[derive(Default)]
 pub(super) struct Volume {
     answers: VecDeque<IoDone>,
+    /// Nothing that has begun ends.
+    pub(super) holds: bool,
     pub(super) forwards: VecDeque<Forward>,
     pub(super) done: Vec<ForwardDone>,
     /// Data and checksum of each block, as they came.
@@ -100,7 +104,7 @@ impl Backend for Volume {
         self.answers.push_back(IoDone { token, result, data: back });
     }
     fn pop(&mut self) -> Option<IoDone> {
-        self.answers.pop_front()
+        if self.holds { None } else { self.answers.pop_front() }
     }
     fn pop_forward(&mut self) -> Option<Forward> {
         self.forwards.pop_front()
@@ -172,7 +176,7 @@ impl Rig {
         let nobody = world.add_host(1, |_| Box::new(TasksOnly));
         world.run_for(Duration::from_millis(1));
         let addrs: Vec<SocketAddr> = hosts.iter().map(|h| SocketAddr::new(world.addr(*h), PORT)).collect();
-        let said = Said { cluster: cluster(), security, incarnation: 1, addrs, cores: cores.to_vec() };
+        let said = Said { cluster: cluster(), security, incarnation: 1, revision: 1, addrs, cores: cores.to_vec() };
         Rig { world, hosts, halves, said: vec![said.clone(), said], nobody, next: 0 }
     }
     /// The same, and they know each other.
@@ -191,11 +195,13 @@ impl Rig {
     /// Both go by what is said of them.
     pub(super) fn apply(&mut self) {
         for n in 0..2 {
-            for core in 0..self.said[n].cores[n] {
-                let rt = self.world.rt(self.hosts[n], core);
-                self.said[n].apply(n, &rt, &mut self.half(n, core).borrow_mut().peers);
-            }
+            (0..self.said[n].cores[n]).for_each(|core| self.apply_on(n, core));
         }
+    }
+    /// A core of a node goes by what is said of it.
+    pub(super) fn apply_on(&mut self, n: usize, core: usize) {
+        let rt = self.world.rt(self.hosts[n], core);
+        self.said[n].apply(n, &rt, &mut self.half(n, core).borrow_mut().peers);
     }
     pub(super) fn half(&self, n: usize, core: usize) -> Rc<RefCell<Half>> {
         Rc::clone(&self.halves[n].borrow()[core])
@@ -215,16 +221,38 @@ impl Rig {
     }
     /// A request of a host of node `n`, on a core, for the volume of the other.
     pub(super) fn forward(&mut self, n: usize, core: usize, op: IoOp) -> Option<ForwardOutcome> {
-        let (rt, half) = (self.world.rt(self.hosts[n], core), self.half(n, core));
-        let id = self.next;
+        let id = self.begin(n, core, op);
+        self.end(n, core, id, Duration::from_secs(3))
+    }
+    /// The same, and does not wait.
+    pub(super) fn begin(&mut self, n: usize, core: usize, op: IoOp) -> u32 {
+        let (rt, id) = (self.world.rt(self.hosts[n], core), self.next);
         self.next += 1;
-        let forward = Forward { id, owner: node(1 - n), volume: volume(1 - n), revision: 1, since: rt.now(), op };
-        half.borrow_mut().volume.forwards.push_back(forward);
+        let forward = Forward { id, owner: node(1 - n), volume: volume(1 - n), revision: self.said[n].revision, since: rt.now(), op };
+        self.half(n, core).borrow_mut().volume.forwards.push_back(forward);
         rt.wake(core);
-        let found = || half.borrow().volume.done.iter().any(|d| d.id == id);
-        self.world.run_until(Duration::from_secs(3), found);
-        let done = std::mem::take(&mut half.borrow_mut().volume.done);
-        done.into_iter().find(|d| d.id == id).map(|d| d.outcome)
+        id
+    }
+    /// Waits for its end, for so long at most.
+    pub(super) fn end(&mut self, n: usize, core: usize, id: u32, limit: Duration) -> Option<ForwardOutcome> {
+        let half = self.half(n, core);
+        self.world.run_until(limit, || half.borrow().volume.done.iter().any(|d| d.id == id));
+        let done = &mut half.borrow_mut().volume.done;
+        let at = done.iter().position(|d| d.id == id)?;
+        Some(done.swap_remove(at).outcome)
+    }
+    /// What node `n` has begun ends, or does not.
+    pub(super) fn holds(&mut self, n: usize, holds: bool) {
+        for core in 0..self.said[n].cores[n] {
+            self.half(n, core).borrow_mut().volume.holds = holds;
+            self.world.rt(self.hosts[n], core).wake(core);
+        }
+    }
+    /// What is said to the control plane of node `n` of its links since it was looked at last: whether they are open.
+    pub(super) fn links_said(&self, n: usize) -> Vec<bool> {
+        let of =
+            |half: &Rc<RefCell<Half>>| std::iter::from_fn(|| half.borrow_mut().peers.link_change()).map(|c| c.open).collect::<Vec<_>>();
+        self.halves[n].borrow().iter().flat_map(of).collect()
     }
     /// What node `n` has of the volume that it owns.
     pub(super) fn has(&self, n: usize) -> BTreeMap<u64, (Vec<u8>, u32)> {
