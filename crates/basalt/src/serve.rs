@@ -91,7 +91,7 @@ fn serve_once(config_path: &Path) -> Result<Ending, Failure> {
     let mut control = control.with_slot(slot).with_audit(audit).with_vault(vault);
     if membership.is_some() {
         let security = formation.link_security(config.cluster.plain_links).map_err(fail)?;
-        control = among_others(control, &formation, &runtime).with_links(security);
+        control = among_others(control, &formation, &runtime).with_links(security).with_lives(Home::new(&config.data_dir));
     }
     let control = Arc::new(control);
     let follower = std::thread::Builder::new().name("basalt-events".into()).spawn({

@@ -7,6 +7,7 @@
 pub use crate::restored::{Heard, HeardCopy};
 pub use crate::store::{EtcdRecord, StoreRecord};
 use crate::{Layout, MirrorSlots, Policy, Slot};
+use base::hooks::{self, SeededFault};
 use base::unit::CHUNK_BYTES;
 use base::{
     ComponentId, CopyState, Epoch, GroupId, Incarnation, ListenerKind, NodeId, NodeRole, NodeSlot, Nonce, ObjectId, Ownership, ResyncPace,
@@ -83,6 +84,11 @@ impl NodeRecord {
             release: String::new(),
             created_unix_s,
         }
+    }
+    /// It starts once more. `had`: the incarnation that it had last, as it knows itself: a directory that came back from a backup may know an earlier one.
+    pub fn begin_life(&mut self, had: u64) {
+        let had = if hooks::seeded(SeededFault::LifeForgotten) { 0 } else { had };
+        self.incarnation = self.incarnation.max(had) + 1;
     }
     /// What people call it.
     pub fn shown_name(&self) -> &str {

@@ -100,7 +100,7 @@ impl ModelledNode {
         let name = self.observed.node.clone();
         loop {
             let mut node = self.known::<NodeRecord>(&name);
-            node.incarnation += 1;
+            node.begin_life(0);
             match self.commit(Transaction::new().update(&node)) {
                 Ok(_) => return,
                 Err(DirectoryError::Conflict { .. }) => {}

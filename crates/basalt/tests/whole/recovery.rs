@@ -44,6 +44,12 @@ fn a_backup_of_the_directory_that_is_older_than_the_data_loses_none_of_it() {
     load.assert_running(&third);
     let saved = ends(load, &third);
     [&mut second, &mut third].into_iter().for_each(Daemon::stop);
+    // What has owned it has had later lives than the backup knows.
+    for _ in 0..2 {
+        [&mut second, &mut third].into_iter().for_each(|node| node.start());
+        shows(&third, "it is served", || (third.json("volume show v")["state"] != "offline").then_some(()));
+        [&mut second, &mut third].into_iter().for_each(Daemon::stop);
+    }
 
     let said = third.ok(&format!("cluster restore {file} --config {}", config(&third)));
     let from = said.trim().rsplit(' ').next().expect("where it is").to_owned();

@@ -541,6 +541,8 @@ listed! {
         ViewRevisionNotCompared,
         /// An owner that cannot evict, since it does not reach the directory, keeps its hosts waiting.
         NeverLetsGo,
+        /// A node has the incarnation of an earlier life again, after its directory was restored.
+        LifeForgotten,
         /// A copy drops a fence that comes before its node hears which copies of a restored object are right.
         EarlyFenceDropped,
         /// Hosts do not hear that the owner by the record does not serve what it owns.

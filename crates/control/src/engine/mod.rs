@@ -145,6 +145,9 @@ pub enum StartError {
         /// The cluster.
         cluster: base::ClusterId,
     },
+    /// What the node knows of itself cannot be read or written.
+    #[error(transparent)]
+    Home(#[from] crate::formation::FormationError),
     /// Another node took the slot that this one was about to get.
     #[error("this node was about to serve with slot {serves}, and the directory says {has}; start it again")]
     OtherSlot {
@@ -167,6 +170,8 @@ pub struct Control {
     gate: formation::Gate,
     /// What protects the links between nodes.
     link_security: LinkSecurity,
+    /// Where it is kept which incarnation this node had last.
+    lives: Option<crate::formation::Home>,
     /// The slot that the data plane was started with.
     slot: Option<NodeSlot>,
     started_unix_s: u64,
@@ -198,6 +203,7 @@ impl Control {
             formation: None,
             gate: formation::Gate::default(),
             link_security: LinkSecurity::default(),
+            lives: None,
             slot: None,
             started_unix_s: now_unix_s(),
             among: None,
@@ -222,6 +228,11 @@ impl Control {
         Self { link_security: security, ..self }
     }
 
+    /// Counts its lives there, too: an incarnation is never used twice, also when the directory comes back from a backup.
+    pub fn with_lives(self, home: crate::formation::Home) -> Self {
+        Self { lives: Some(home), ..self }
+    }
+
     /// Seals secrets with this key from now on; without it they are lost at the end.
     pub fn with_vault(self, vault: Vault) -> Self {
         Self { vault, ..self }
@@ -243,6 +254,9 @@ impl Control {
         self.note_restore()?;
         self.make_defaults()?;
         let incarnation = self.directory.find::<NodeRecord>(&self.identity.node)?.map_or(0, |n| n.incarnation);
+        if let Some(home) = &self.lives {
+            home.save_life(incarnation)?;
+        }
         self.live().incarnation = incarnation;
         let only_here = cluster::only_on(&self.records()?.0, &self.identity.node);
         self.live().restarted = only_here;

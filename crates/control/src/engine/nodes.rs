@@ -54,7 +54,7 @@ impl Control {
             return Err(StartError::OtherSlot { serves, has });
         }
         node.id = node.id.or_else(|| Some(NodeId::from_random(random())));
-        node.incarnation += 1;
+        node.begin_life(self.lives.as_ref().map_or(Ok(0), crate::formation::Home::life)?);
         node.release = self.identity.version.clone();
         Ok(match there {
             Some(there) => t.update(&Versioned { revision: there.revision, value: node }),

@@ -49,6 +49,33 @@ fn a_node_gets_an_identity_and_a_slot_once_and_counts_its_starts() {
     assert_eq!((other.slot, slot_of(&d, "h2").unwrap(), slot_of(&d, "h3").unwrap()), (Some(slot(1)), slot(1), slot(2)));
 }
 
+/// The directory comes back from a backup of two starts ago.
+#[test]
+fn no_incarnation_comes_twice_when_the_directory_is_restored() {
+    let (d, dir) = (directory(), tempfile::tempdir().unwrap());
+    std::fs::create_dir(dir.path().join("cluster")).unwrap();
+    let starts = || {
+        let home = crate::formation::Home::new(dir.path());
+        let control = Arc::into_inner(node(d.clone(), "h1", "1").0).expect("nobody else has it").with_lives(home);
+        control.start().unwrap();
+        record(&d, "h1").incarnation
+    };
+    assert_eq!(starts(), 1);
+    let backup = d.backup();
+    assert_eq!([starts(), starts()], [2, 3]);
+    for expected in [4, 5] {
+        d.restore(&backup);
+        assert_eq!(starts(), expected);
+    }
+    assert_eq!(starts(), 6);
+}
+
+#[cfg(feature = "hooks")]
+#[test]
+fn a_seeded_fault_of_lives_is_noticed() {
+    base::hooks::notices(base::hooks::SeededFault::LifeForgotten, no_incarnation_comes_twice_when_the_directory_is_restored);
+}
+
 #[test]
 fn a_record_from_before_there_were_slots_gets_one_and_keeps_the_rest() {
     let d = directory();

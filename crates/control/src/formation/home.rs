@@ -36,6 +36,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 const FOLDER: &str = "cluster";
 const ETCD_FOLDER: &str = "etcd";
 const SEEN_FILE: &str = "seen.json";
+const LIFE_FILE: &str = "life.json";
 const PEERS_KEY_FILE: &str = "peers.key";
 const JOINING_FILE: &str = "joining.json";
 const EXTERNAL_FILE: &str = "etcd-client.json";
@@ -244,6 +245,17 @@ impl Home {
     /// The directory was restored: what was seen before does not count.
     pub fn forget_seen(&self) -> Result<(), FormationError> {
         remove(self.folder().join(SEEN_FILE))
+    }
+
+    /// The last incarnation that this node had, whatever a directory says that was restored since; 0: none that is known here.
+    pub fn life(&self) -> Result<u64, FormationError> {
+        let path = self.folder().join(LIFE_FILE);
+        let Some(bytes) = read(&path)? else { return Ok(0) };
+        serde_json::from_slice(&bytes).map_err(|e| FormationError::Membership { path, cause: e.to_string() })
+    }
+    /// Before anybody hears of this incarnation.
+    pub fn save_life(&self, incarnation: u64) -> Result<(), FormationError> {
+        write(&self.folder().join(LIFE_FILE), &to_json(&incarnation), 0o600)
     }
 
     /// As whom an earlier attempt with the same invitation was made. What cannot be read is as good as nothing.

@@ -24,7 +24,7 @@ impl Formation {
     pub fn witness_starts(&self, release: &str) -> Result<bool, FormationError> {
         let Some(of) = self.of() else { return Ok(false) };
         of.change_own_record(|node| {
-            node.incarnation += 1;
+            node.begin_life(0);
             release.clone_into(&mut node.release);
         })
     }

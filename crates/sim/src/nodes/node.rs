@@ -119,6 +119,8 @@ pub struct Node {
     pub(super) truth: Rc<RefCell<Truth>>,
     pub(super) workload: Rc<RefCell<Workload>>,
     nonces: Cell<u128>,
+    /// The incarnation that it had last; it outlasts its deaths.
+    lives: Cell<u64>,
     rng: RefCell<Rng>,
     lag_ns: (u64, u64),
     /// How much faster its clock is, in thousandths.
@@ -166,6 +168,7 @@ impl NodeControl {
             truth,
             workload,
             nonces: Cell::new((number as u128 + 1) << 64),
+            lives: Cell::new(0),
             rng: RefCell::new(Rng::new(plan.base.seed ^ 0x1A6 ^ (number as u64) << 32)),
             lag_ns: plan.nodes[number].lag_ns,
             clock_permille: plan.nodes[number].clock_permille,
@@ -468,11 +471,12 @@ impl Node {
         let incarnation = Cell::new(0);
         let begin = || {
             let mut node = self.way.find::<NodeRecord>(&self.name)?.expect("it is a member");
-            node.incarnation += 1;
+            node.begin_life(self.lives.get());
             incarnation.set(node.incarnation);
             Ok(Transaction::new().update(&node))
         };
         self.again_until(async || self.change(begin).await).await;
+        self.lives.set(incarnation.get());
         self.live.borrow_mut().incarnation = incarnation.get();
         self.again_until(async || self.work().await).await;
         {
