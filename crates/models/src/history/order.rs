@@ -80,8 +80,27 @@ pub fn search<S: Ord + Clone>(
     let mut found = Found { ends: vec![End { time: 0, until: first.clone(), after: first }], undecided: None };
     let mut ways: Vec<(Way<S>, Vec<usize>)> = vec![(Way { state: start, open: Vec::new() }, Vec::new())];
     for (time, is_end, at) in events {
-        // What has not happened by now does not.
-        ways.iter_mut().for_each(|(_, left)| left.retain(|at| ops[*at].begun + HAPPENS_WITHIN_US >= time));
+        // What has not happened by now does not. It may have happened before, and nobody has needed it until now.
+        let is_past = |at: &usize| ops[*at].begun + HAPPENS_WITHIN_US < time;
+        if ways.iter().any(|(_, left)| left.iter().any(is_past)) {
+            let mut all = Ways(BTreeMap::new(), 0);
+            while let Some((way, left)) = ways.pop() {
+                if all.1 >= ways_max {
+                    found.undecided = Some(at);
+                    return Ok(found);
+                }
+                if all.add(way.clone(), left.clone()) && left.iter().any(is_past) {
+                    for next in &left {
+                        let Some(state) = step(&way.state, ops[*next]) else { continue };
+                        let mut then = Way { state, open: way.open.clone() };
+                        then.open.retain(|at| !fits(&then.state, *at));
+                        ways.push((then, left.iter().copied().filter(|at| at != next).collect()));
+                    }
+                }
+            }
+            ways = all.all().collect();
+            ways.iter_mut().for_each(|(_, left)| left.retain(|at| !is_past(at)));
+        }
         if !is_end {
             for (way, left) in &mut ways {
                 if fits(&way.state, at) {

@@ -155,6 +155,23 @@ fn reservations_are_judged_again_once_the_state_is_known() {
     assert!(few(&all).is_ok());
 }
 
+/// What was not answered may have happened while it could, though nobody met it until long after.
+#[test]
+fn lost_commands_of_reservations_that_are_met_late() {
+    let begin = [registers(1, 3), registers(2, 5)];
+    let with = |more: &[Op]| [&begin[..], more].concat();
+    let (late, register) = (3 * super::HAPPENS_WITHIN_US, asks(3, 8, None, Asked::Register { key: 3 }, None));
+    for answer in [Answer::Done, Answer::Conflict] {
+        is_right(&with(&[register.clone(), acquires(3, late, late + 1, answer)]));
+    }
+    let clear = asks(1, 7, None, Asked::Clear { key: 1 }, None);
+    let (gone, there) = (acquires(1, late, late + 1, Answer::Conflict), acquires(3, late + 2, late + 3, Answer::Done));
+    is_right(&with(&[clear, register.clone(), gone, there.clone()]));
+    // It is too late for it to happen.
+    let not_yet = acquires(3, late, late + 1, Answer::Conflict);
+    is_wrong(&with(&[register, not_yet, there]), "reservations: no order explains");
+}
+
 #[test]
 fn histories_of_reservations_that_are_broken() {
     let begin = [registers(1, 3), registers(2, 5)];
