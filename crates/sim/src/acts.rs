@@ -1,8 +1,8 @@
-//! What the operator does to volumes while clients use them: which acts there are.
+//! What the operator does to volumes and to the disk group while clients use them: which acts there are.
 //!
 //! Never: draws one ([`crate::plan`]); carries one out ([`crate::operator`]); knows what its answers may be ([`crate::served`]).
 
-/// Something the operator does to a volume, by its number among those that there are then.
+/// Something the operator does, to a volume or a device by its number among those that there are then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// It gets smaller by so many hundredths, at least a block of 4 KiB; what lies behind its end is freed.
@@ -23,6 +23,10 @@ pub enum Act {
     Attach { volume: u64, elsewhere: bool },
     /// It is deleted with all its data, and another one of its kind is made.
     Replace { volume: u64 },
+    /// A spare device is added to the disk group.
+    AddDevice { spare: u64 },
+    /// A capacity device leaves the disk group; what lies there is made anew elsewhere.
+    RemoveDevice { device: u64 },
 }
 
 impl Act {

@@ -128,7 +128,14 @@ pub fn hold(lab: &mut Lab, plan: &Plan) -> Result<(), String> {
     // What the clients still have is nothing to them any more.
     lab.clients_leave();
     let [rng, later] = streams;
-    let slowest = plan.capacity.iter().chain([&plan.cache]).map(|(_, options)| options.bytes_per_s).min().expect("it has devices");
+    let slowest = plan
+        .capacity
+        .iter()
+        .chain(&plan.spares)
+        .chain([&plan.cache])
+        .map(|(_, options)| options.bytes_per_s)
+        .min()
+        .expect("it has devices");
     let mut exam = Exam { lab, examiner, host, rng, hosts: HOST_FIRST, next_value: 1 << 40, slowest };
     if wanted[0] {
         exam.hold_one(&FIRST)?;

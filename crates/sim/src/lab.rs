@@ -91,13 +91,14 @@ impl Lab {
     pub fn new(plan: &Rc<Plan>) -> Result<Lab, DataPlaneError> {
         let mut world = World::new(plan.seed);
         world.network(plan.net);
-        let devices: Vec<Device> =
-            [&plan.cache].into_iter().chain(&plan.capacity).map(|(mib, options)| world.device(mib << 20, options.clone())).collect();
+        let all = [&plan.cache].into_iter().chain(&plan.capacity).chain(&plan.spares);
+        let devices: Vec<Device> = all.map(|(mib, options)| world.device(mib << 20, options.clone())).collect();
         let door: Door = Rc::default();
         let server = add_server(&mut world, plan, &door);
         let commands = door.borrow().as_ref().expect("the host is up").0.clone();
-        command(&mut world, || commands.format_group(format_spec(plan), devices[0].clone(), devices[1..].to_vec()))?;
-        let (info, _) = command(&mut world, || commands.open_group(None, devices.clone()))?;
+        let of_group = &devices[..=plan.capacity.len()];
+        command(&mut world, || commands.format_group(format_spec(plan), devices[0].clone(), of_group[1..].to_vec()))?;
+        let (info, _) = command(&mut world, || commands.open_group(None, of_group.to_vec()))?;
         let mut components = Vec::new();
         for (volume, spec) in component_specs(plan) {
             components.push((volume, command(&mut world, || commands.create_component(info.group, spec))?));
@@ -196,8 +197,8 @@ impl Lab {
     }
     /// Opens the group, which was closed; its volumes are not served.
     pub fn open_group(&mut self) -> Option<Result<(), DataPlaneError>> {
-        let devices = self.devices.clone();
-        self.command(|o| o.open_group(None, devices)).map(|opened| opened.map(drop))
+        let devices = self.operator.group_devices();
+        self.command(|o| o.open_group_with(None, devices)).map(|opened| opened.map(drop))
     }
     /// The part of a device that damage hits, in bytes: of capacity the chunks only, where every block has its checksum; all of it when the class
     /// is `Lies`.
@@ -251,8 +252,11 @@ impl Lab {
     /// Compares what another start would find on the devices now with what the host has in memory, where the build has the means.
     pub fn look(&mut self) {
         #[cfg(feature = "hooks")]
-        if let Err(what) = crate::shadow::look(&mut self.looks, &self.world, &self.devices, self.shards) {
-            self.workload.borrow_mut().fail(what, None);
+        {
+            let devices = self.operator.knows_devices().then(|| self.operator.group_devices());
+            if let Err(what) = crate::shadow::look(&mut self.looks, &self.world, devices.as_ref(), self.shards) {
+                self.workload.borrow_mut().fail(what, None);
+            }
         }
     }
 

@@ -2,8 +2,8 @@
 //! acts on volumes, shuts it down.
 //!
 //! ```text
-//! Down ──started──► Opening ──► Applying ──► [Moving] ──► Listening ──► Serving ──► Growing, Reserving, Moving ──► Serving
-//!                      └────────────┴── an error ──► Refused              └──────► ShuttingDown ──► Stopped
+//! Down ──started──► Opening ──► [SeeingDevices] ──► Applying ──► [Moving] ──► Listening ──► Serving ──► Growing, Reserving, Moving ──► Serving
+//!                      └────────────────────────────────┴── an error ──► Refused              └──────► ShuttingDown ──► Stopped
 //! ```
 //!
 //! Owns: what is wanted of each volume, the directory that says so (`control`), and the task that was begun; all survive every death of the node.
@@ -13,6 +13,7 @@
 //! Never: waits: each turn looks whether an answer is there.
 
 mod control;
+mod devices;
 mod ids;
 mod task;
 
@@ -28,6 +29,7 @@ use dataplane::{
     Completion, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, Device, FormatSpec, GroupInfo, Settings,
     VolumeLimits,
 };
+use devices::Devices;
 use frontend::ControlVerb;
 use frontend::{ControlRequest, ControlRequestId, Of, Refused, Reply};
 use ids::{cluster, group};
@@ -45,6 +47,8 @@ type Opened = (GroupInfo, Vec<ComponentInfo>);
 enum Step {
     Down,
     Opening(Completion<Opened>),
+    /// The node is asked which devices its group has.
+    SeeingDevices(Completion<BTreeSet<u8>>),
     Applying(Completion<()>),
     /// At the addresses from this one on.
     Listening(Completion<Listening>, usize),
@@ -70,7 +74,7 @@ pub type Door = Rc<RefCell<Option<(CommandSender, Receiver<DataPlaneEvent>)>>>;
 /// The operator.
 pub struct Operator {
     door: Door,
-    devices: Vec<Device>,
+    devices: Devices,
     /// Where the node listens: for NVMe/TCP, for iSCSI.
     addrs: [SocketAddr; 2],
     generation: u64,
@@ -116,7 +120,7 @@ pub fn component_specs(plan: &Plan) -> Vec<(usize, ComponentSpec)> {
 }
 
 impl Operator {
-    /// An operator of a node whose group was made; the components stand by volume and mirror, in order.
+    /// An operator of a node with these devices (the cache device, those of the group, spare ones), whose group was made; the components stand by volume and mirror, in order.
     pub fn new(plan: &Plan, door: Door, devices: Vec<Device>, addrs: [SocketAddr; 2], components: Vec<(usize, ComponentNo)>) -> Operator {
         let numbers = |at| components.iter().filter(|(volume, _)| *volume == at).map(|(_, no)| *no).collect::<Vec<_>>();
         let records: Vec<Record> = plan.volumes.iter().enumerate().map(|(at, v)| Record::new(at, v, &numbers(at))).collect();
@@ -124,7 +128,7 @@ impl Operator {
         records.iter().for_each(|record| control.write(record));
         Operator {
             door,
-            devices,
+            devices: Devices::new(devices, plan.capacity.len()),
             addrs,
             generation: 1,
             nsid_last: records.len() as u32,
@@ -207,12 +211,14 @@ impl Operator {
         if let Some(commands) = self.commands()
             && actions.contains(&Action::OpenGroup(group()))
         {
-            self.step = Step::Opening(commands.open_group(Some(cluster()), self.devices.clone()));
+            let devices = self.group_devices();
+            self.step = Step::Opening(commands.open_group_with(Some(cluster()), devices));
         }
     }
     /// The node is gone.
     pub fn node_died(&mut self) {
         self.step = Step::Down;
+        self.devices.node_died();
     }
     /// Nobody is registered any more.
     pub fn clear_reservations(&mut self, workload: &RefCell<Workload>, now: u64) {
@@ -269,9 +275,9 @@ impl Operator {
     }
     /// Whether it has nothing more to do.
     pub fn is_idle(&self) -> bool {
-        self.is_serving() && self.acts.is_empty() && self.requests.is_empty()
+        self.is_serving() && self.acts.is_empty() && self.requests.is_empty() && self.devices.is_idle()
     }
-    /// Something is to be done to a volume as soon as all is served.
+    /// Something is to be done as soon as all is served.
     pub fn act(&mut self, act: Act) {
         self.acts.push_back(act);
     }
@@ -327,12 +333,21 @@ impl Operator {
     pub fn turn(&mut self, workload: &RefCell<Workload>, now: u64) {
         self.take_control_requests();
         let Some(commands) = self.commands() else { return };
+        self.look_at_devices(workload, now);
         let step = core::mem::replace(&mut self.step, Step::Down);
         self.step = match step {
             Step::Opening(completion) => match completion.try_take() {
                 None => Step::Opening(completion),
                 Some(Ok((_, components))) => {
                     self.group_opened(&components, workload);
+                    self.asks_for_devices(&commands).unwrap_or_else(|| Step::Applying(commands.apply(self.desired())))
+                }
+                Some(Err(error)) => Step::Refused(error),
+            },
+            Step::SeeingDevices(completion) => match completion.try_take() {
+                None => Step::SeeingDevices(completion),
+                Some(Ok(has)) => {
+                    self.devices_are(&has);
                     Step::Applying(commands.apply(self.desired()))
                 }
                 Some(Err(error)) => Step::Refused(error),
@@ -410,8 +425,16 @@ impl Operator {
     /// Begins the next act.
     fn begin(&mut self, commands: &CommandSender, workload: &RefCell<Workload>, now: u64) -> Step {
         while let Some(act) = self.acts.pop_front() {
-            let Some(task) = task::task(act, &self.records, &mut self.nsid_last) else { continue };
-            workload.borrow_mut().acting(now, task.volume, act);
+            let begun = match act {
+                Act::AddDevice { spare } => {
+                    self.add_device(commands, spare, workload, now);
+                    None
+                }
+                Act::RemoveDevice { device } => self.remove_device(commands, device, workload, now),
+                act => task::task(act, &self.records, &mut self.nsid_last).map(|task| (task, act)),
+            };
+            let Some((task, act)) = begun else { continue };
+            workload.borrow_mut().acting(now, &format!("volume {}", task.volume), act);
             self.replace = matches!(act, Act::Replace { .. }).then_some(task.volume);
             self.records[task.volume].resize_to = task.resize_to;
             self.keep(task.volume);
@@ -469,7 +492,8 @@ impl Operator {
             let at = task.volume;
             let Some(next) = task.moves.front().copied() else {
                 self.done(at);
-                self.task = self.replace.take().map(|of| task::successor(of, &mut self.records, &mut self.nsid_last));
+                let places = self.places();
+                self.task = self.replace.take().map(|of| task::successor(of, &mut self.records, &mut self.nsid_last, &places));
                 if let Some(task) = &self.task {
                     self.control.write(&self.records[task.volume]);
                 }

@@ -56,6 +56,7 @@ impl Plan {
         world::checkpoints(&mut Rng::new(seed ^ 0xC4EC_4901), &mut plan);
         world::deep(&mut Rng::new(seed ^ 0x000D_EE90), &mut plan);
         world::transports(&mut Rng::new(seed ^ 0x7AA5_9047), &mut plan);
+        operated::devices(&mut Rng::new(seed ^ 0xDE71_CE50), &mut plan);
         plan
     }
 }
@@ -90,6 +91,7 @@ impl Plan {
             shards: 1,
             cache,
             capacity: Vec::new(),
+            spares: Vec::new(),
             volumes,
             clients,
             mix: mix(rng),

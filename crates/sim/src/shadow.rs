@@ -8,12 +8,12 @@
 use crate::faults::Class;
 use base::Duration;
 use base::hooks;
+use rt::Rt;
 use rt::sim::{SimDeviceOptions, SimDisk, SimImage, TasksOnly, World};
-use rt::{Device, Rt};
 use std::cell::RefCell;
 use std::rc::Rc;
 use store::probe::{self, Picture};
-use store::{Settings, Shard};
+use store::{GroupDevices, Settings, Shard};
 
 /// The first look, in events of the run; later ones come ever more rarely.
 const FIRST: u64 = 400;
@@ -59,12 +59,13 @@ impl Looks {
     }
 }
 
-/// Looks at the shards of the host, if all of them are open, and at what its devices would give back.
-pub fn look(looks: &mut Looks, world: &World, devices: &[Device], shards: usize) -> Result<(), String> {
+/// Looks at the shards of the host, if all of them are open, and at what the devices of its group would give back, while it is known which those are.
+pub fn look(looks: &mut Looks, world: &World, devices: Option<&GroupDevices>, shards: usize) -> Result<(), String> {
     if !looks.wanted {
         return Ok(());
     }
     probe::check(shards);
+    let Some(devices) = devices else { return Ok(()) };
     let pictures = probe::pictures();
     if pictures.len() != shards || pictures.iter().any(|p| p.unsure) || looks.left == 0 {
         return Ok(());
@@ -73,25 +74,29 @@ pub fn look(looks: &mut Looks, world: &World, devices: &[Device], shards: usize)
     // Now and then as if only the process ended.
     let kept = looks.left.is_multiple_of(4);
     let image = |disk: SimDisk| if kept { disk.image() } else { disk.durable_image() };
-    let images: Vec<_> = devices.iter().map(|d| (d.bytes(), image(world.disk(d)))).collect();
+    let all = devices.devices.iter().chain(&devices.maybe);
+    let images: Vec<_> = all.map(|d| (d.bytes(), image(world.disk(d)))).collect();
     let marks = hooks::take_coverage_marks();
-    let found = open(&images, pictures);
+    let found = open(&images, devices.devices.len(), pictures);
     drop(hooks::take_coverage_marks());
     marks.into_iter().for_each(hooks::reached);
     found.map_err(|what| format!("{what} (if the {} had gone then)", if kept { "process" } else { "power" }))
 }
 
-fn open(images: &[(u64, SimImage)], pictures: Vec<Picture>) -> Result<(), String> {
+/// The first `sure` devices are the group's, the others may be.
+fn open(images: &[(u64, SimImage)], sure: usize, pictures: Vec<Picture>) -> Result<(), String> {
     let mut world = World::new(1);
     let host = world.add_host(1, |_| Box::new(TasksOnly));
-    let devices: Vec<Device> = images.iter().map(|(bytes, _)| world.device(*bytes, SimDeviceOptions::default())).collect();
+    let mut devices: Vec<_> = images.iter().map(|(bytes, _)| world.device(*bytes, SimDeviceOptions::default())).collect();
     for (device, (_, image)) in devices.iter().zip(images) {
         world.disk(device).restore(image);
     }
+    let maybe = devices.split_off(sure);
+    let given = GroupDevices { devices, maybe, ..GroupDevices::default() };
     let answer = Rc::new(RefCell::new(None));
     let slot = Rc::clone(&answer);
     world.spawn(host, 0, move |rt| async move {
-        let result = compare(&rt, &devices, &pictures).await;
+        let result = compare(&rt, &given, &pictures).await;
         *slot.borrow_mut() = Some(result);
     });
     world.run_until(TIME_MAX, || answer.borrow().is_some());
@@ -109,8 +114,8 @@ fn settings() -> Settings {
     }
 }
 
-async fn compare(rt: &Rt, devices: &[Device], pictures: &[Picture]) -> Result<(), String> {
-    let group = store::open_group(rt, None, devices).await.map_err(|e| format!("the group does not open: {e}"))?;
+async fn compare(rt: &Rt, devices: &GroupDevices, pictures: &[Picture]) -> Result<(), String> {
+    let group = store::open_group_with(rt, None, devices).await.map_err(|e| format!("the group does not open: {e}"))?;
     for picture in pictures {
         let shard = Shard::open(rt, &group, picture.shard, settings()).await;
         let mut shard = shard.map_err(|e| format!("shard {} does not open: {e}", picture.shard))?;

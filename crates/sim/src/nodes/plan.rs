@@ -245,6 +245,7 @@ impl NodesPlan {
             shards: 2,
             cache: (24, SimDeviceOptions::default()),
             capacity: vec![],
+            spares: vec![],
             volumes: vec![volume(4096), volume(512)],
             clients: vec![plain_client(); 2],
             mix: OpKind::COMMON.to_vec(),

@@ -20,16 +20,28 @@ use std::collections::BTreeMap;
 /// See the module.
 pub struct ModelledControl(ModelledNode);
 
+/// How the paths of the machine's devices begin, before the place of each.
+const DEVICES: &str = "/dev/simulated-";
+
+/// A device of the machine, as the directory has it.
+pub fn device_record(place: usize) -> DeviceRecord {
+    DeviceRecord::Block { path: format!("{DEVICES}{place}"), bytes: 1 << 30 }
+}
+/// Which device of the machine a record is of.
+pub fn place_in_machine(device: &DeviceRecord) -> usize {
+    let place = device.path().and_then(|path| path.strip_prefix(DEVICES)?.parse().ok());
+    place.expect("it was written by `device_record`")
+}
+
 /// The disk group, as the directory has it.
 pub fn group_record(shards: u8, capacity_devices: usize) -> GroupRecord {
-    let device = |n: usize| DeviceRecord::Block { path: format!("/dev/simulated-{n}"), bytes: 1 << 30 };
     GroupRecord {
         id: group(),
         name: "g0".into(),
         node: NODE.into(),
         stage: Stage::Ready,
-        cache: device(0),
-        capacity: (1..=capacity_devices).map(device).collect(),
+        cache: device_record(0),
+        capacity: (1..=capacity_devices).map(device_record).collect(),
         changes: Default::default(),
         shards,
         created_unix_s: 1,
@@ -104,6 +116,18 @@ impl ModelledControl {
         gone = node.find::<ReservationRecord>(volume).iter().fold(gone, Transaction::remove);
         node.commit(gone).expect("nobody else writes");
         node.disown(object);
+    }
+
+    /// The disk group.
+    pub fn group(&mut self) -> GroupRecord {
+        self.0.find::<GroupRecord>(group()).expect("it stays").value
+    }
+    /// Something of the disk group changes.
+    pub fn change_group(&mut self, change: impl FnOnce(&mut GroupRecord)) {
+        let mut record = self.group();
+        change(&mut record);
+        let transaction = self.0.put(Transaction::new(), &record);
+        self.0.commit(transaction).expect("nobody else writes");
     }
 
     /// Whether the directory has a volume.

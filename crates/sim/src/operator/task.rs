@@ -250,7 +250,10 @@ pub fn task(act: Act, records: &[Record], nsid_next: &mut u32) -> Option<Task> {
     | Act::Offline { volume, .. }
     | Act::Detach { volume }
     | Act::Attach { volume, .. }
-    | Act::Replace { volume }) = act;
+    | Act::Replace { volume }) = act
+    else {
+        unreachable!("acts on the group have no steps");
+    };
     let at = live[volume as usize % live.len()];
     let r = &records[at];
     let mirrors = 0..r.plan.stripes.len();
@@ -279,6 +282,7 @@ pub fn task(act: Act, records: &[Record], nsid_next: &mut u32) -> Option<Task> {
             *nsid_next += u32::from(elsewhere);
             set(Change::Namespace(Some(if elsewhere { *nsid_next } else { r.last_nsid })))?
         }
+        Act::AddDevice { .. } | Act::RemoveDevice { .. } => unreachable!("it is of a volume"),
         Act::Replace { .. } => {
             (!r.offline && records.len() < VOLUMES_MAX).then_some(())?;
             let deletes = [Move::Set(Change::Gone), Move::Apply].into_iter().chain(mirrors.map(Move::Delete));
@@ -289,10 +293,13 @@ pub fn task(act: Act, records: &[Record], nsid_next: &mut u32) -> Option<Task> {
     Some(Task { volume: at, moves: moves.into(), resize_to })
 }
 
-/// The steps that make another volume like a deleted one.
-pub fn successor(of: usize, records: &mut Vec<Record>, nsid_next: &mut u32) -> Task {
-    let plan = VolumePlan { reserve_chunks: 0, ..records[of].plan.clone() };
+/// The steps that make another volume like a deleted one, on these capacity devices; none: on the same.
+pub fn successor(of: usize, records: &mut Vec<Record>, nsid_next: &mut u32, places: &[u8]) -> Task {
+    let mut plan = VolumePlan { reserve_chunks: 0, ..records[of].plan.clone() };
     let volume = records.len();
+    if !places.is_empty() {
+        plan.stripes.iter_mut().for_each(|number| *number = places[(usize::from(*number) + volume) % places.len()]);
+    }
     let mirrors = 0..plan.stripes.len();
     let record = Record::new(volume, &plan, &[]);
     records.push(Record { nsid: None, stage: Stage::Creating, ..record });

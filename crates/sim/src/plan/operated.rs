@@ -1,10 +1,12 @@
 //! When a plan has acts of the operator, and which.
 //!
-//! Invariant: drawn from a stream of their own; a plan without acts is what it was before there were any.
+//! Invariant: each is drawn from a stream of its own; a plan without acts is what it was before there were any.
 
+use super::basics::device;
 use super::parts::Plan;
 use crate::acts::Act;
-use crate::faults::Class;
+use crate::faults::aimed::{Death, Target};
+use crate::faults::{Class, Fault, Timed};
 use rt::sim::Rng;
 
 /// In a third of the plans whose faults leave all data in its place the operator acts while clients work.
@@ -35,6 +37,40 @@ pub(super) fn acts(rng: &mut Rng, plan: &mut Plan) {
                 let pause = [100_000, 5_000_000, 100_000_000][rng.below(3) as usize];
                 at_ns += rng.below(if waits { pause } else { pause / 20 });
             }
+        }
+        life.acts.sort_by_key(|(at_ns, _)| *at_ns);
+    }
+}
+
+/// In a quarter of the plans whose faults leave all data in its place, and in which nothing is promised, capacity devices come and go. In half of their
+/// lives the host dies in the middle of such a change: at a write of a superblock.
+pub(super) fn devices(rng: &mut Rng, plan: &mut Plan) {
+    let promised = plan.volumes.iter().any(|v| v.promised);
+    if plan.class > Class::Errors || promised || plan.lives.iter().any(|life| life.calm.is_some()) || !rng.one_in(4) {
+        return;
+    }
+    let shards = u64::from(plan.shards);
+    plan.spares = (0..1 + rng.below(2)).map(|_| (shards * (6 + rng.below(12)), device(rng, 1))).collect();
+    let (first, devices) = (1 + plan.capacity.len() as u64, plan.spares.len() as u64);
+    let failing = plan.class == Class::Errors;
+    for life in &mut plan.lives {
+        let span = life.limit_ns.min(20_000_000);
+        let mut at_ns = rng.below(span);
+        for _ in 0..1 + rng.below(4) {
+            let act = match rng.below(2) {
+                0 => Act::AddDevice { spare: rng.below(64) },
+                _ => Act::RemoveDevice { device: rng.below(64) },
+            };
+            if rng.one_in(4) {
+                let device = [0, first + rng.below(devices), 1 + rng.below(first - 1)][rng.below(3) as usize] as usize;
+                let fails = if failing { rng.below(2) as u32 } else { 0 };
+                let death = Some(Death { after_ns: rng.below(300_000), power: !rng.one_in(3) });
+                let nth = 1 + rng.below(3) as u32;
+                let fault = Fault::Aim { device, target: Target::Superblock, nth, fails, alike: false, full: false, death };
+                life.faults.push(Timed { at_ns, fault });
+            }
+            life.acts.push((at_ns, act));
+            at_ns += rng.below(span / 2);
         }
         life.acts.sort_by_key(|(at_ns, _)| *at_ns);
     }

@@ -142,7 +142,7 @@ pub struct Life {
     pub verify_first: bool,
     /// Before its end the shards are checked, if the host serves.
     pub check: bool,
-    /// What the operator does to volumes meanwhile: when, in nanoseconds from the start of the life, and what.
+    /// What the operator does meanwhile: when, in nanoseconds from the start of the life, and what.
     pub acts: Vec<(u64, Act)>,
     /// From then on nothing disturbs, and so many operations more are begun.
     pub calm: Option<(u64, u64)>,
@@ -163,6 +163,8 @@ pub struct Plan {
     pub cache: (u64, SimDeviceOptions),
     /// The capacity devices.
     pub capacity: Vec<(u64, SimDeviceOptions)>,
+    /// Devices that may be added to the group.
+    pub spares: Vec<(u64, SimDeviceOptions)>,
     /// The volumes.
     pub volumes: Vec<VolumePlan>,
     /// The client hosts.
@@ -186,7 +188,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether the operator acts on volumes in it.
+    /// Whether the operator acts in it.
     pub fn has_acts(&self) -> bool {
         self.lives.iter().any(|l| !l.acts.is_empty())
     }
@@ -211,6 +213,9 @@ impl fmt::Display for Plan {
         let limits = if self.tiny { ", small limits" } else { "" };
         writeln!(f, "seed {}: class {:?}, {} cores, {} shards{limits}", self.seed, self.class, self.cores, self.shards)?;
         writeln!(f, "  cache {}; capacity {}", mib(&self.cache), self.capacity.iter().map(mib).collect::<Vec<_>>().join(", "))?;
+        if !self.spares.is_empty() {
+            writeln!(f, "  spare {}", self.spares.iter().map(mib).collect::<Vec<_>>().join(", "))?;
+        }
         for (at, v) in self.volumes.iter().enumerate() {
             writeln!(
                 f,

@@ -6,6 +6,7 @@
 
 use super::kept::{Flight, Volume, Workload};
 use crate::acts::Act;
+use crate::faults::Class;
 use crate::plan::OpKind;
 use crate::plan::VolumePlan;
 use crate::rights::Need;
@@ -45,9 +46,22 @@ impl Workload {
     }
 
     /// The operator begins something.
-    pub fn acting(&mut self, now: u64, volume: usize, act: Act) {
-        self.note(now, format!("volume {volume}: {act:?}"));
+    pub fn acting(&mut self, now: u64, to: &str, act: Act) {
+        self.note(now, format!("{to}: {act:?}"));
         *self.counts.acts.entry(act.name()).or_default() += 1;
+    }
+    /// A capacity device has come, or has left.
+    pub fn changed_devices(&mut self, now: u64, number: u8, came: bool) {
+        let what = if came { "DeviceAdded" } else { "DeviceRemoved" };
+        self.note(now, format!("capacity device {number}: {what}"));
+        *self.counts.acts.entry(what.into()).or_default() += 1;
+    }
+    /// A change of the group's devices was refused, which only devices with errors may cause.
+    pub fn devices_stay(&mut self, now: u64, number: u8, error: &str) {
+        self.note(now, format!("capacity device {number}: {error}"));
+        if self.plan.class == Class::Crash {
+            self.fail(format!("a change of the group's devices was refused, capacity device {number}: {error}"), None);
+        }
     }
     /// The host starts, and serves the volumes so.
     pub fn node_started(&mut self, states: impl Iterator<Item = State>, now: u64) {
