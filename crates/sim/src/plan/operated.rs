@@ -42,8 +42,8 @@ pub(super) fn acts(rng: &mut Rng, plan: &mut Plan) {
     }
 }
 
-/// In a quarter of the plans whose faults leave all data in its place, and in which nothing is promised, capacity devices come and go. In half of their
-/// lives the host dies in the middle of such a change: at a write of a superblock.
+/// In a quarter of the plans whose faults leave all data in its place, and in which nothing is promised, capacity devices come and go. At one change in four
+/// the host is to die in the middle of it: at a write of a superblock.
 pub(super) fn devices(rng: &mut Rng, plan: &mut Plan) {
     let promised = plan.volumes.iter().any(|v| v.promised);
     if plan.class > Class::Errors || promised || plan.lives.iter().any(|life| life.calm.is_some()) || !rng.one_in(4) {
