@@ -79,6 +79,8 @@ pub struct CopySeen {
     pub object: ObjectId,
     /// The highest epoch that it has accepted; 0: none.
     pub epoch: Epoch,
+    /// The same, or the highest that a change of it came with.
+    pub taken: Epoch,
     /// It is being brought into sync.
     pub resyncing: bool,
 }

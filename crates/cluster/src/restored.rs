@@ -44,9 +44,16 @@ pub struct HeardCopy {
     pub component: ComponentId,
     /// The highest epoch that it has accepted. 0: none, it was the only copy always.
     pub epoch: Epoch,
+    /// The highest epoch that a change of it came with, where that is higher.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub taken: Epoch,
     /// It was being brought into sync: it holds some of what is newer than what it lacks.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub resyncing: bool,
+}
+
+fn is_none(epoch: &Epoch) -> bool {
+    *epoch == Epoch(0)
 }
 
 /// Epochs that are left out with a restore: as many as there can have been since the backup, and more.
@@ -81,6 +88,7 @@ pub fn says(object: &ObjectRecord, records: &Records, observed: &Observed) -> Op
         node: observed.node.clone(),
         component: copy.component,
         epoch: copy.epoch,
+        taken: if copy.taken > copy.epoch { copy.taken } else { Epoch(0) },
         resyncing: copy.resyncing,
     };
     Some(here.map(say).collect())
@@ -155,7 +163,7 @@ fn give_up(c: &mut ComponentRecord) {
 
 /// It can be taken over: by the owner that it had, if that has a copy in sync, else by another node that has.
 fn settled(mut object: ObjectRecord) -> ObjectRecord {
-    let highest = object.heard.copies.iter().map(|copy| copy.epoch.0).max().unwrap_or(0);
+    let highest = object.heard.copies.iter().map(|copy| copy.epoch.max(copy.taken).0).max().unwrap_or(0);
     object.ownership = raised(object.ownership, object.ownership.epoch.0.max(highest.saturating_add(1)));
     let in_sync: Vec<&str> = object.used().filter(|c| c.state == CopyState::Active).map(|c| c.node.as_str()).collect();
     let stays = owner_of(&object).is_some_and(|owner| in_sync.contains(&owner));

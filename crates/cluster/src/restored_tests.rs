@@ -24,7 +24,7 @@ fn copy(n: u8, node: &str, state: CopyState, synced_to: u32) -> ComponentRecord 
     }
 }
 fn heard(n: u8, node: &str, epoch: u32, resyncing: bool) -> HeardCopy {
-    HeardCopy { node: node.into(), component: component(n), epoch: Epoch(epoch), resyncing }
+    HeardCopy { node: node.into(), component: component(n), epoch: Epoch(epoch), taken: Epoch(0), resyncing }
 }
 fn names(nodes: &[&str]) -> BTreeSet<String> {
     nodes.iter().map(|n| (*n).to_owned()).collect()
@@ -116,6 +116,20 @@ fn a_volume_that_always_had_one_copy_is_as_it_was() {
 }
 
 #[test]
+fn changes_of_a_volume_go_on_above_the_epoch_that_its_only_copy_has_taken() {
+    // The same backup for the second time: since the first its node was started twice.
+    let alone = |n: u8, taken: u32| HeardCopy { taken: Epoch(taken), ..heard(n, "a", 0, false) };
+    let taken = 4 + EPOCHS_BETWEEN + 2;
+    let mut object = restored(vec![copy(1, "a", CopyState::Active, 0)], &["a"], vec![alone(1, taken)]);
+    object.owner = None;
+    let new = confirmed(&object, &names(&["a"])).unwrap();
+    assert_eq!((states(&new), new.ownership.epoch), (vec![(CopyState::Active, 0, false)], Epoch(taken + 1)));
+    // That says nothing of which copies are right: another one of its place, that was being filled, has changes as new.
+    object.heard.copies = vec![alone(1, 3), alone(7, taken)];
+    assert_eq!(confirmed(&object, &names(&["a"])).map(|new| (states(&new), new.ownership.epoch)), Ok((states(&new), Epoch(taken + 1))));
+}
+
+#[test]
 fn each_mirror_is_judged_by_itself() {
     let mut object = restored(two(), &["a", "b", "c"], vec![heard(1, "a", 6, false), heard(2, "b", 5, false)]);
     object.mirrors.push(vec![copy(4, "b", CopyState::Active, 0), copy(5, "c", CopyState::Active, 0)]);
@@ -181,7 +195,13 @@ fn a_node_says_what_it_has_once_all_its_groups_are_open() {
     };
     records.groups = vec![of("a", 1), of("a", 2)];
     let object = restored(two(), &[], vec![]);
-    let seen = |component: ComponentId, object: ObjectId| crate::CopySeen { component, object, epoch: Epoch(6), resyncing: false };
+    let seen = |component: ComponentId, object: ObjectId| crate::CopySeen {
+        component,
+        object,
+        epoch: Epoch(6),
+        taken: Epoch(6),
+        resyncing: false,
+    };
     let mut observed = Observed { node: "a".into(), ..Observed::default() };
     observed.groups.insert(GroupId::from_bytes([1; 16]), GroupSeen::Open(BTreeMap::new()));
     observed

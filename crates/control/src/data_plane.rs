@@ -199,7 +199,13 @@ impl DataPlane for LocalDataPlane {
 
     fn copies_seen(&self, group: GroupId) -> Result<Vec<CopySeen>, PlaneError> {
         let accepted = self.handle.commands().accepted_epochs(group).wait()?;
-        let seen = |a: AcceptedEpoch| CopySeen { component: a.component, object: a.object, epoch: a.epoch, resyncing: a.resyncing };
+        let seen = |a: AcceptedEpoch| CopySeen {
+            component: a.component,
+            object: a.object,
+            epoch: a.epoch,
+            taken: a.taken,
+            resyncing: a.resyncing,
+        };
         Ok(accepted.into_iter().map(seen).collect())
     }
 

@@ -319,7 +319,7 @@ impl DataPlane for FakePlane {
         let accepted = state.accepted.clone();
         let seen = |c: &ComponentSpec| {
             let (epoch, resyncing) = accepted.get(&c.id).copied().unwrap_or_default();
-            CopySeen { component: c.id, object: c.object, epoch, resyncing }
+            CopySeen { component: c.id, object: c.object, epoch, taken: epoch, resyncing }
         };
         Ok(open(&mut state, group)?.components.values().map(seen).collect())
     }

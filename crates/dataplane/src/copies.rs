@@ -86,6 +86,8 @@ pub struct AcceptedEpoch {
     pub object: ObjectId,
     /// The highest epoch that a shard has accepted; 0: it never was one copy of several.
     pub epoch: Epoch,
+    /// The same, or the highest that a change of it came with: whoever changes it next has to be at this or above.
+    pub taken: Epoch,
     /// Whose that is; `None`: it has accepted none as a copy.
     pub by: Option<OwnerId>,
     /// The lowest that a shard has, durable. Below `epoch` the end of the node came in between, and the owner was not answered.
@@ -101,14 +103,16 @@ pub(crate) enum OfCopies {
     Doubt(ComponentAt),
     List { at: ComponentAt, from: u64, most: usize },
     Views { slot: GroupSlot, components: Arc<Vec<ComponentNo>> },
+    Epochs { slot: GroupSlot, components: Arc<Vec<ComponentNo>> },
 }
 
-/// What they say: one entry of each shard; of views, one of each shard and component.
+/// What they say: one entry of each shard; of views and epochs, one of each shard and component.
 pub(crate) enum CopiesSay {
     Accepted(Vec<Result<(), StoreError>>),
     Doubt(Vec<Vec<LaneDoubt>>),
     List(Vec<CopyList>),
     Views(Vec<(ComponentNo, Option<ReplicaView>)>),
+    Epochs(Vec<(ComponentNo, Option<Epoch>)>),
 }
 
 impl<F: FrontEnd> CommandSender<F> {
@@ -324,13 +328,32 @@ impl<F: FrontEnd> CoreController<F> {
             let by = Some(highest.by).filter(|by| by.incarnation != Incarnation(0));
             let lowest = views.iter().map(|view| view.durable).min()?;
             let resyncing = views.iter().any(|view| view.resync.is_some());
-            Some(AcceptedEpoch { component: info.id, object: info.object, epoch: highest.accepted, by, lowest, resyncing })
+            let epoch = highest.accepted;
+            Some(AcceptedEpoch { component: info.id, object: info.object, epoch, taken: epoch, by, lowest, resyncing })
         });
-        let none = |info: &ComponentInfo| {
+        let taken = self.highest_taken(slot, &others).await?;
+        let other = |info: &ComponentInfo| {
             let (component, object) = (info.id, info.object);
-            AcceptedEpoch { component, object, epoch: Epoch(0), by: None, lowest: Epoch(0), resyncing: false }
+            let taken = taken.get(&info.no).copied().unwrap_or_default();
+            AcceptedEpoch { component, object, epoch: Epoch(0), taken, by: None, lowest: Epoch(0), resyncing: false }
         };
-        Ok(accepted.chain(others.iter().map(none)).collect())
+        Ok(accepted.chain(others.iter().map(other)).collect())
+    }
+    /// The highest epoch that a change of each component came with.
+    async fn highest_taken(&self, slot: GroupSlot, of: &[ComponentInfo]) -> Result<BTreeMap<ComponentNo, Epoch>, DataPlaneError> {
+        let mut highest: BTreeMap<ComponentNo, Epoch> = BTreeMap::new();
+        if of.is_empty() || hooks::seeded(SeededFault::EpochOfChangesUnsaid) {
+            return Ok(highest);
+        }
+        let components = Arc::new(of.iter().map(|info| info.no).collect());
+        for said in self.ask_all(OfCopies::Epochs { slot, components }).await? {
+            let CopiesSay::Epochs(epochs) = said else { continue };
+            for (no, epoch) in epochs {
+                let highest = highest.entry(no).or_default();
+                *highest = (*highest).max(epoch.unwrap_or_default());
+            }
+        }
+        Ok(highest)
     }
 
     async fn views(
@@ -402,6 +425,11 @@ impl<F: FrontEnd> CoreController<F> {
                 let core = self.core.borrow();
                 let shards = core.router.lanes().shards().filter(|(s, ..)| *s == slot);
                 CopiesSay::Views(shards.flat_map(|(_, _, shard)| components.iter().map(move |no| (*no, shard.replica(*no)))).collect())
+            }
+            OfCopies::Epochs { slot, components } => {
+                let core = self.core.borrow();
+                let shards = core.router.lanes().shards().filter(|(s, ..)| *s == slot);
+                CopiesSay::Epochs(shards.flat_map(|(_, _, shard)| components.iter().map(move |no| (*no, shard.accepted(*no)))).collect())
             }
         }
     }

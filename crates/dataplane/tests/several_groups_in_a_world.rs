@@ -4,7 +4,7 @@
 mod exchange;
 
 use base::unit::PIECE_BYTES;
-use base::{ClusterId, ComponentId, CopyState, Duration, GroupId, NodeId, ObjectId, ResyncPace, VolumeId, WriteProtect, crc32c};
+use base::{ClusterId, ComponentId, CopyState, Duration, Epoch, GroupId, NodeId, ObjectId, ResyncPace, VolumeId, WriteProtect, crc32c};
 use dataplane::*;
 use exchange::{Exchange, Hosts};
 use frontend::{Data, InProcess, IoDone, IoError, IoOp, IoRequest, VolumeRef};
@@ -258,6 +258,35 @@ fn a_component_is_of_its_group_though_one_of_another_group_has_the_same_number()
     let changed = found.iter().find(|c| c.no == nos[1]).expect("it is still there");
     assert_eq!((changed.bytes, changed.reserve_chunks, changed.descriptor.as_slice()), (PIECES * PIECE_BYTES, 8, [5, 5].as_slice()));
     assert_eq!(lab.promised(1), 8);
+}
+
+/// A directory that came back from a backup may name an epoch that is over.
+#[test]
+fn a_component_that_is_no_copy_says_which_epoch_its_changes_came_with() {
+    let mut lab = Lab::new(9, 1);
+    lab.open(0);
+    let volume = lab.volume(1, &[0]);
+    let serve = |lab: &mut Lab, epoch: u32| {
+        lab.desired.volumes[0].object.ownership = base::Ownership { epoch: Epoch(epoch), term: Epoch(epoch), ..base::Ownership::FIRST };
+        lab.apply();
+    };
+    let said =
+        |lab: &mut Lab| -> Vec<_> { lab.must(|o| o.accepted_epochs(group(0))).iter().map(|a| (a.epoch.0, a.taken.0, a.by)).collect() };
+    assert_eq!(said(&mut lab), [(0, 0, None)]);
+    serve(&mut lab, 7);
+    // On one lane of one shard.
+    assert_eq!(lab.write(1, volume, 3, 1), Ok(()));
+    assert_eq!(said(&mut lab), [(0, 7, None)]);
+    let volumes = std::mem::take(&mut lab.desired.volumes);
+    lab.apply();
+    lab.power_cycle();
+    lab.open(0);
+    assert_eq!(said(&mut lab), [(0, 7, None)], "found in the log");
+    lab.desired.volumes = volumes;
+    serve(&mut lab, 5);
+    assert_eq!(lab.write(1, volume, 3, 2), Err(IoError::NotOwner), "an epoch that is over");
+    serve(&mut lab, 8);
+    assert_eq!(lab.write(1, volume, 3, 3), Ok(()));
 }
 
 #[test]
@@ -592,6 +621,7 @@ fn after_any_commands_what_is_served_is_what_they_have_said() {
 #[test]
 fn a_group_that_comes_back_on_other_cores_is_noticed() {
     use base::hooks::{SeededFault, notices};
+    notices(SeededFault::EpochOfChangesUnsaid, a_component_that_is_no_copy_says_which_epoch_its_changes_came_with);
     notices(SeededFault::GroupMovesCores, a_group_that_is_closed_takes_nothing_else_out_of_service);
 }
 

@@ -210,18 +210,30 @@ fn a_copy_on_a_node_that_stays_down_is_made_anew_on_another_while_a_host_goes_on
 
 /// How many volumes the node that dies has; `TAKEOVER_VOLUMES` for more.
 const MANY: usize = 30;
+/// How many of them a subsystem has.
+const OF_SUBSYSTEM: usize = 1000;
+/// And how many components a device.
+const OF_DEVICE: usize = 800;
 
 #[test]
 fn a_node_with_many_volumes_dies_and_others_serve_them() {
     let nodes = cluster();
     let volumes = std::env::var("TAKEOVER_VOLUMES").map_or(MANY, |text| text.parse().expect("a number"));
+    // A copy of two thirds of them is on each node, on devices that have room for so many.
+    for (name, node) in ["ga", "gb", "gc"].iter().zip(&nodes) {
+        for more in 1..(volumes * 2 / 3).div_ceil(OF_DEVICE) {
+            let device = node.at(&format!("capacity{more}"));
+            std::fs::File::create(&device).and_then(|file| file.set_len(16 << 30)).expect("a sparse file");
+            node.ok(&format!("group add-device {name} --yes {device}"));
+        }
+    }
     make(&nodes[0], "v0", "two");
+    (0..volumes.div_ceil(OF_SUBSYSTEM)).for_each(|no| _ = nodes[0].ok(&format!("subsystem create s{no}")));
     std::thread::scope(|scope| {
         for first in 1..=4 {
             let node = &nodes[0];
-            scope.spawn(move || {
-                (first..volumes).step_by(4).for_each(|no| _ = node.ok(&format!("volume create v{no} --size 16MiB --policy two")))
-            });
+            let of = |no: usize| format!("volume create v{no} --size 16MiB --policy two --subsystem s{}", no / OF_SUBSYSTEM);
+            scope.spawn(move || (first..volumes).step_by(4).for_each(|no| _ = node.ok(&of(no))));
         }
     });
     let list = |at: &Daemon| at.json("volume list").as_array().expect("a list").clone();

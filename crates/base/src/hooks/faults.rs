@@ -563,6 +563,8 @@ listed! {
         OrphansIgnored,
         /// Copies that were not heard are kept by who goes on without them.
         UnheardKept,
+        /// A component that always was the only copy does not say which epoch its changes came with.
+        EpochOfChangesUnsaid,
         /// What was being brought into sync counts as in sync after a restore.
         HalfTakenForWhole,
         /// Of two nodes that end together the one that is left for a moment makes its copies the only ones in sync.

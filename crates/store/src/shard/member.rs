@@ -169,6 +169,11 @@ impl Members {
     pub fn replica(&self, component: ComponentNo) -> Option<&Replica> {
         self.members.get(&component.0)?.replica.as_deref()
     }
+    /// The highest epoch that was taken, with a change or as a copy; `None`: there is no such component.
+    pub fn accepted(&self, component: ComponentNo) -> Option<Epoch> {
+        let member = self.members.get(&component.0)?;
+        Some(member.replica.as_deref().map_or(member.accepted, |replica| replica.view().accepted))
+    }
     /// All of them, in the order of their numbers.
     pub fn replicas(&self) -> Vec<(ComponentNo, &Replica)> {
         let all = self.members.iter().filter_map(|(no, member)| Some((ComponentNo(*no), member.replica.as_deref()?)));

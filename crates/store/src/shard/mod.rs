@@ -31,7 +31,7 @@ use crate::{ComponentInfo, ComponentNo, NewCapacity};
 use crate::{Group, GroupError, destage, recovery, scrub};
 use base::hooks::{self, CoverageMark, SeededFault};
 use base::unit::{BLOCK_BYTES, PIECE_BLOCKS};
-use base::{BlockNo, Duration, Lane, LaneDoubt, Order, Seq, SourceRun, crc32c};
+use base::{BlockNo, Duration, Epoch, Lane, LaneDoubt, Order, Seq, SourceRun, crc32c};
 use copies::CopyList;
 use core::cell::RefCell;
 use op::{Change, Crcs, Logged, NO_PARENT, Op, OpKind, Reading, ShardDone, ShardOp, Stage, StoreError};
@@ -95,6 +95,10 @@ impl Shard {
     /// What a component keeps as one copy of several; `None`: it is not that, or there is no such component.
     pub fn replica(&self, component: ComponentNo) -> Option<ReplicaView> {
         self.state.borrow().members.replica(component).map(|replica| replica.view())
+    }
+    /// The highest epoch of a component that this shard has taken, with a change or as one copy of several; `None`: there is no such component.
+    pub fn accepted(&self, component: ComponentNo) -> Option<Epoch> {
+        self.state.borrow().members.accepted(component)
     }
     /// Of each lane of this shard that has anything to say: its mark, and what is in doubt. For the answer to a fence: asked when the epoch is
     /// accepted.

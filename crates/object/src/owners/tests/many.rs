@@ -38,6 +38,28 @@ pub fn the_objects_of_a_node_that_dies_are_taken_over_in_few_transactions() {
     an_owner_dies(&[1000, 900, 1100], 130);
 }
 
+/// Each of the others takes some over, and evicts copies of what it owns, by a directory that carries out one transaction after the other.
+#[test]
+fn of_64_nodes_one_dies_that_owns_a_thousand_objects_and_has_copies_of_two_thousand_others() {
+    let (owned, copies, others) = (1000, 2000, 63);
+    let rates: Vec<u64> = (0..=others).map(|n| 900 + n * 53 % 200).collect();
+    let other = |k: usize| 1 + k % others as usize;
+    let own = (0..owned).map(|k| (0, vec![0, other(k)]));
+    let objects: Vec<_> = own.chain((0..copies).map(|k| (other(k), vec![other(k), 0]))).collect();
+    let mut world = World::placed(64, &rates, &objects);
+    everything_is_served(&mut world);
+    world.directory_takes = 5;
+    world.plays(500);
+    let died = world.now;
+    world.stops(0);
+    let after = world.until(5000, "all are served without the copies of the node", |world| {
+        world.all_served() && (0..objects.len()).all(|k| active(world, k) == [objects[k].1[usize::from(k < owned)]].into())
+    });
+    let (transactions, changes) = transactions_since(&world, died);
+    println!("{after} ms, {transactions} transactions for {changes} records");
+    assert!(transactions <= 2 * others as usize && changes == owned + copies, "few for each node: {transactions} for {changes}");
+}
+
 /// The only copy in sync of a part of the object is on the node that is gone: nobody can take it over, and nobody asks without end.
 #[test]
 fn who_cannot_take_over_looks_now_and_then() {

@@ -132,6 +132,10 @@ pub struct World {
     pub lost: u64,
     /// One message in so many is late.
     pub late: u64,
+    /// How many ms each transaction takes the directory, which carries out one after the other; 0: as many as there are at once.
+    pub directory_takes: u64,
+    /// When it has carried out all that it was asked.
+    directory_free: u64,
     /// How many ms longer than usual it takes until an object has drained.
     pub drain_takes: u64,
     /// What hosts ask of an object in a second, by node. Those of nodes that it does not name use paths to the owner.
@@ -141,8 +145,13 @@ pub struct World {
 }
 
 impl World {
-    /// Nodes whose clocks have these rates, and objects: of each its owner.
+    /// Nodes whose clocks have these rates, and objects with copies on all of them: of each its owner.
     pub fn new(seed: u64, rates: &[u64], owners: &[usize]) -> World {
+        let objects: Vec<_> = owners.iter().map(|owner| (*owner, (0..rates.len()).collect())).collect();
+        World::placed(seed, rates, &objects)
+    }
+    /// The same, and of each object the nodes that have copies, too.
+    pub fn placed(seed: u64, rates: &[u64], objects: &[(usize, Vec<usize>)]) -> World {
         let mut rng = Rng(seed);
         let count = rates.len();
         let new = |(n, rate): (usize, &u64)| Node::new(n, *rate, &mut rng);
@@ -163,23 +172,30 @@ impl World {
             answered: 0,
             lost: 0,
             late: 0,
+            directory_takes: 0,
+            directory_free: 0,
             drain_takes: 0,
             hosts: BTreeMap::new(),
             went: vec![],
         };
-        for (k, owner) in owners.iter().enumerate() {
-            world.create(k, *owner);
+        for (k, (owner, copies)) in objects.iter().enumerate() {
+            world.create(k, *owner, copies);
         }
         (0..count).for_each(|n| world.starts(n));
         world
     }
-    fn create(&mut self, k: usize, n: usize) {
+    fn create(&mut self, k: usize, n: usize, copies: &[usize]) {
         let owner = OwnerId { node: node(n), incarnation: Incarnation(1) };
         let copy = |n| CopyRecord { mirror: 0, node: node(n), component: component(k, n), state: CopyState::Active, synced_to: Epoch(0) };
-        let copies = (0..self.nodes.len()).map(copy).collect();
-        let record = OwnershipRecord { ownership: Ownership::FIRST, owner, nonce: Nonce::NONE, restored: false, copies };
-        for (n, at) in self.nodes.iter_mut().enumerate() {
-            at.copies.insert((object(k), component(k, n)), Some((record.epoch(), owner)));
+        let record = OwnershipRecord {
+            ownership: Ownership::FIRST,
+            owner,
+            nonce: Nonce::NONE,
+            restored: false,
+            copies: copies.iter().copied().map(copy).collect(),
+        };
+        for n in copies {
+            self.nodes[*n].copies.insert((object(k), component(k, *n)), Some((record.epoch(), owner)));
         }
         self.write(object(k), record);
     }
@@ -296,7 +312,10 @@ impl World {
             self.later(n, after, answer);
         }
         if self.nodes[n].reaches_directory && !(lost && self.rng.one_in(2)) {
-            self.asked.push(Asked { at: self.now + late * MS, n, life: self.nodes[n].life, request, what, lost });
+            let takes = if what.is_ok() { self.directory_takes * MS } else { 0 };
+            let at = (self.now + late * MS).max(if takes > 0 { self.directory_free + takes } else { 0 });
+            self.directory_free = self.directory_free.max(at);
+            self.asked.push(Asked { at, n, life: self.nodes[n].life, request, what, lost });
         }
     }
     fn decide(&mut self) {
