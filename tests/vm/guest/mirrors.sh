@@ -47,8 +47,10 @@ whole() { # seen by node $1: all that was away is back
 }
 measured() {
   step "the longest operation of each round, in ms"
-  printf '%s\n' "${STALLS[@]}" | sed 's/^\([0-9]*\) \(owner\|holder\|third\),.*/\1 \2/; s/[0-9]* times$//' | sort -k2 -k1n |
-    awk '{ ms = $1; $1 = ""; n[$0]++; all[$0, n[$0]] = ms } END { for (k in n) printf "measured%s: %d rounds, median %d, longest %d\n", k, n[k], all[k, int((n[k] + 1) / 2)], all[k, n[k]] }' | sort
+  printf '%s\n' "${STALLS[@]}" | sed 's/[0-9]* times$//; s/^\([0-9]*\) \(owner\|holder\|third\),.*/&\n\1 \2/' | sort -k2 -k1n |
+    awk '{ ms = $1; $1 = ""; n[$0]++; all[$0, n[$0]] = ms }
+      function part(k, of) { return all[k, int((n[k] - 1) * of) + 1] }
+      END { for (k in n) printf "measured%s: %d rounds, median %d, 90 %% within %d, longest %d\n", k, n[k], part(k, .5), part(k, .9), part(k, 1) }' | sort
 }
 
 # One round: the owner of V, which has two copies, the holder of the other one, or the third node dies (kill), is started again (restart), hangs for so
