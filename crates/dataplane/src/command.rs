@@ -434,7 +434,7 @@ impl<F: FrontEnd> CoreController<F> {
         let components = group.components();
         self.core.borrow_mut().ledger.groups.insert(info.group, OpenGroup { slot, route, group });
         // Before anybody is granted anything of what they are copies of.
-        let accepted = self.accepted_epochs(info.group).await?;
+        let accepted = self.accepted_by_copies(info.group).await?;
         let accepted = accepted.into_iter().filter_map(|copy| Some((copy.component, (copy.epoch, copy.by?))));
         self.core.borrow_mut().ledger.accepted.extend(accepted);
         Ok((info, components))

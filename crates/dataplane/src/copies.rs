@@ -313,9 +313,22 @@ impl<F: FrontEnd> CoreController<F> {
         self.core.borrow_mut().router.answer_list(&self.rt, token, answer);
     }
 
-    pub(crate) async fn accepted_epochs(&self, group: GroupId) -> Result<Vec<AcceptedEpoch>, DataPlaneError> {
+    async fn accepted_epochs(&self, group: GroupId) -> Result<Vec<AcceptedEpoch>, DataPlaneError> {
+        let mut accepted = self.accepted_by_copies(group).await?;
         let (slot, group) = self.slot(group)?;
-        let (copies, others): (Vec<ComponentInfo>, Vec<ComponentInfo>) = group.components().into_iter().partition(|info| info.copy);
+        let others: Vec<ComponentInfo> = group.components().into_iter().filter(|info| !info.copy).collect();
+        let taken = self.highest_taken(slot, &others).await?;
+        accepted.extend(others.iter().map(|info| {
+            let (component, object) = (info.id, info.object);
+            let taken = taken.get(&info.no).copied().unwrap_or_default();
+            AcceptedEpoch { component, object, epoch: Epoch(0), taken, by: None, lowest: Epoch(0), resyncing: false }
+        }));
+        Ok(accepted)
+    }
+    /// The same of those that are copies.
+    pub(crate) async fn accepted_by_copies(&self, group: GroupId) -> Result<Vec<AcceptedEpoch>, DataPlaneError> {
+        let (slot, group) = self.slot(group)?;
+        let copies: Vec<ComponentInfo> = group.components().into_iter().filter(|info| info.copy).collect();
         let mut views: BTreeMap<ComponentNo, Vec<ReplicaView>> = BTreeMap::new();
         if !copies.is_empty() {
             for (no, view) in self.views(slot, copies.iter().map(|info| info.no).collect()).await? {
@@ -331,13 +344,7 @@ impl<F: FrontEnd> CoreController<F> {
             let epoch = highest.accepted;
             Some(AcceptedEpoch { component: info.id, object: info.object, epoch, taken: epoch, by, lowest, resyncing })
         });
-        let taken = self.highest_taken(slot, &others).await?;
-        let other = |info: &ComponentInfo| {
-            let (component, object) = (info.id, info.object);
-            let taken = taken.get(&info.no).copied().unwrap_or_default();
-            AcceptedEpoch { component, object, epoch: Epoch(0), taken, by: None, lowest: Epoch(0), resyncing: false }
-        };
-        Ok(accepted.chain(others.iter().map(other)).collect())
+        Ok(accepted.collect())
     }
     /// The highest epoch that a change of each component came with.
     async fn highest_taken(&self, slot: GroupSlot, of: &[ComponentInfo]) -> Result<BTreeMap<ComponentNo, Epoch>, DataPlaneError> {

@@ -353,7 +353,8 @@ impl NodesLab {
             }
             Disturbed::Slow(from, to) => self.world.slow_way(from, to, None),
             Disturbed::Unreached(node) => self.nodes[node].control.way().set(Through::All),
-            Disturbed::LeftBehind(node) if !self.nodes[node].control.way().is_left_behind() => {}
+            // It has died meanwhile, and starts anew with what there is, or has already.
+            Disturbed::LeftBehind(node) if self.nodes[node].returns.is_some() || !self.nodes[node].control.way().is_left_behind() => {}
             Disturbed::LeftBehind(node) => {
                 self.kill(node, false);
                 self.start(node);
