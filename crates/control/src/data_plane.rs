@@ -9,8 +9,8 @@ use base::{
 };
 use cluster::CopySeen;
 use dataplane::{
-    AcceptedEpoch, Balancing, ChangeOutcome, ClassStats, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent,
-    DataPlaneHandle, Device, FillState, FormatSpec, Found, NodeConfig, NodeStats, OpenError, OpenOptions, Settings, VolumeStats,
+    Balancing, ChangeOutcome, ClassStats, ComponentInfo, ComponentNo, ComponentSpec, DataPlaneError, DataPlaneEvent, DataPlaneHandle,
+    Device, FillState, FormatSpec, Found, NodeConfig, NodeStats, OpenError, OpenOptions, Settings, VolumeStats,
 };
 use directory::record::DeviceRecord;
 use frontend::{CommandClass, ControlRequestId, FrontEnd, HostCounters, Of, Refused, Reply};
@@ -199,14 +199,7 @@ impl DataPlane for LocalDataPlane {
 
     fn copies_seen(&self, group: GroupId) -> Result<Vec<CopySeen>, PlaneError> {
         let accepted = self.handle.commands().accepted_epochs(group).wait()?;
-        let seen = |a: AcceptedEpoch| CopySeen {
-            component: a.component,
-            object: a.object,
-            epoch: a.epoch,
-            taken: a.taken,
-            resyncing: a.resyncing,
-        };
-        Ok(accepted.into_iter().map(seen).collect())
+        Ok(accepted.into_iter().map(CopySeen::from).collect())
     }
 
     fn close_group(&self, group: GroupId) -> Result<(), PlaneError> {

@@ -12,6 +12,7 @@ use crate::{
 };
 use base::hooks::{self, SeededFault};
 use base::{ComponentId, Epoch, GroupId, Incarnation, LaneDoubt, NodeId, ObjectId, Order, OwnerId, ResyncProgress};
+use cluster::CopySeen;
 use format::peer::{CopyOutcome, List, RequestId};
 use frontend::FrontEnd;
 use object::copies::{CopyAnswer, ListAsk};
@@ -94,6 +95,12 @@ pub struct AcceptedEpoch {
     pub lowest: Epoch,
     /// It has heard that it is out of sync, and not that it is in sync again.
     pub resyncing: bool,
+}
+
+impl From<AcceptedEpoch> for CopySeen {
+    fn from(a: AcceptedEpoch) -> Self {
+        Self { component: a.component, object: a.object, epoch: a.epoch, taken: a.taken, resyncing: a.resyncing }
+    }
 }
 
 /// What core 0 asks the shards of a group on a core.

@@ -36,13 +36,7 @@ impl Node {
         let open: Vec<GroupId> = self.live.borrow().observed.groups.iter().filter_map(is_open).collect();
         for group in open {
             let accepted = self.answer(self.commands().accepted_epochs(group)).await.map_err(|_| DirectoryError::Unavailable)?;
-            let seen = accepted.into_iter().map(|a| CopySeen {
-                component: a.component,
-                object: a.object,
-                epoch: a.epoch,
-                taken: a.taken,
-                resyncing: a.resyncing,
-            });
+            let seen = accepted.into_iter().map(CopySeen::from);
             self.live.borrow_mut().observed.copies.insert(group, seen.collect());
         }
         Ok(())

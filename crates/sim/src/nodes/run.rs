@@ -22,7 +22,7 @@ const KNOWN_MAX: Duration = Duration::from_secs(15);
 
 /// Within this a node takes over what it owned in an earlier life, or another one does.
 const OWNED_MAX: Duration = Duration::from_secs(5);
-/// Within this it serves that.
+/// Within this it serves that, when all copies are in sync.
 const FENCED_MAX: Duration = Duration::from_secs(2);
 /// Within this the copies of all volumes are in sync when nothing disturbs; one that has failed waits the longest.
 const IN_SYNC_MAX: Duration = Duration::from_secs(300);
@@ -182,8 +182,6 @@ impl Run<'_, '_> {
     fn all_have_owners(&mut self) -> Result<(), String> {
         let volumes: Vec<usize> = self.mirrored().collect();
         if self.runs_until(OWNED_MAX, |lab| volumes.iter().all(|v| lab.is_owned(*v))) {
-            // From the record to service: every copy has to accept the epoch.
-            self.lab.run(FENCED_MAX, |_, _| false);
             return Ok(());
         }
         let not: Vec<_> = volumes.iter().filter(|v| !self.lab.is_owned(**v)).map(|v| self.lab.object(*v)).collect();
@@ -251,7 +249,6 @@ impl Run<'_, '_> {
                 let objects: Vec<_> = wanted.iter().map(|(volume, node)| (node, self.lab.object(*volume))).collect();
                 return Err(format!("volumes are not handed over to the nodes that are to own them: {objects:#?}"));
             }
-            self.lab.run(LINKS_SETTLE, |_, _| false);
             self.all_copies_are_in_sync()?;
             self.read_all()?;
         }
