@@ -320,6 +320,7 @@ impl<F: FrontEnd> CoreController<F> {
         self.core.borrow_mut().router.answer_list(&self.rt, token, answer);
     }
 
+    /// What each component of a group has accepted, and the highest epoch that a change of it came with.
     async fn accepted_epochs(&self, group: GroupId) -> Result<Vec<AcceptedEpoch>, DataPlaneError> {
         let mut accepted = self.accepted_by_copies(group).await?;
         let (slot, group) = self.slot(group)?;
@@ -332,7 +333,7 @@ impl<F: FrontEnd> CoreController<F> {
         }));
         Ok(accepted)
     }
-    /// The same of those that are copies.
+    /// The same, of those only that are one copy of several.
     pub(crate) async fn accepted_by_copies(&self, group: GroupId) -> Result<Vec<AcceptedEpoch>, DataPlaneError> {
         let (slot, group) = self.slot(group)?;
         let copies: Vec<ComponentInfo> = group.components().into_iter().filter(|info| info.copy).collect();

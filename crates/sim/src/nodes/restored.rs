@@ -52,7 +52,7 @@ impl Node {
             }
             let Ok(records) = self.look() else { continue };
             let to_hear = cluster::nodes_to_hear(&records);
-            for object in records.objects.iter().filter(|o| o.change.restored && now(o, &to_hear).is_some()) {
+            for object in records.objects.iter().filter(|o| o.change.restored && ends_waiting(o, &to_hear).is_some()) {
                 let _ = self.change(|| self.confirmed(object.id, &to_hear)).await;
             }
         }
@@ -60,8 +60,8 @@ impl Node {
     fn confirmed(&self, id: ObjectId, to_hear: &BTreeSet<String>) -> Result<Transaction, DirectoryError> {
         let object = self.way.find::<ObjectRecord>(&id.to_string())?.filter(|o| o.change.restored);
         let Some(mut object) = object else { return Ok(Transaction::new()) };
-        let Some(now) = now(&object, to_hear) else { return Ok(Transaction::new()) };
-        if cluster::confirmed(&object, to_hear).is_err() {
+        let Some((now, by)) = ends_waiting(&object, to_hear) else { return Ok(Transaction::new()) };
+        if by == EndedBy::Administrator {
             *self.workload.borrow_mut().counts.acts.entry("gone on with".into()).or_default() += 1;
         }
         object.value = now;
@@ -69,13 +69,21 @@ impl Node {
     }
 }
 
-/// A restored object as it is from now on; `None`: it waits.
-fn now(object: &ObjectRecord, to_hear: &BTreeSet<String>) -> Option<ObjectRecord> {
+/// Who says which copies of a restored object are right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EndedBy {
+    Leader,
+    Administrator,
+}
+
+/// A restored object as it is from now on, and who says so; `None`: it waits.
+fn ends_waiting(object: &ObjectRecord, to_hear: &BTreeSet<String>) -> Option<(ObjectRecord, EndedBy)> {
     match cluster::confirmed(object, to_hear) {
-        Ok(now) => Some(now),
+        Ok(now) => Some((now, EndedBy::Leader)),
         Err(Waits::NoneInSync(_)) => {
             let heard: BTreeSet<ComponentId> = object.heard.copies.iter().map(|copy| copy.component).collect();
-            cluster::gone_on(object, |c| heard.contains(&c.id), None).ok().map(|gone| gone.object)
+            let gone = cluster::gone_on(object, |c| heard.contains(&c.id), None).ok()?;
+            Some((gone.object, EndedBy::Administrator))
         }
         Err(Waits::Nodes(_) | Waits::Unknown(_)) => None,
     }
