@@ -55,6 +55,9 @@ impl<D: Backend> Backend for FirstDoor<'_, D> {
             self.of_second.push_back(done);
         }
     }
+    fn may_answer(&self, rt: &Rt, volume: VolumeRef) -> bool {
+        self.door.may_answer(rt, volume)
+    }
     fn pop_forward(&mut self) -> Option<Forward> {
         self.door.pop_forward()
     }
@@ -87,6 +90,9 @@ impl<D: Backend> Backend for SecondDoor<'_, D> {
     #[inline]
     fn pop(&mut self) -> Option<IoDone> {
         self.done.pop_front()
+    }
+    fn may_answer(&self, rt: &Rt, volume: VolumeRef) -> bool {
+        self.door.may_answer(rt, volume)
     }
     fn pop_forward(&mut self) -> Option<Forward> {
         self.door.pop_forward()

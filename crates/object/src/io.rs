@@ -169,8 +169,9 @@ pub enum IoOp {
         /// Bytes.
         len: u64,
     },
-    /// Answered when all that was answered before is durable (it always is). For a volume of another node: when that serves the view of it by which
-    /// this was judged on all of its cores, and has nothing under way any more that was judged by an earlier one.
+    /// Answered when all that was answered before is durable (it always is), and, as a read is, while nobody else can own the volume: who does may serve
+    /// another view of it. For a volume of another node: when that serves the view of it by which this was judged on all of its cores, and has nothing
+    /// under way any more that was judged by an earlier one.
     Flush,
     /// Nothing but wait: answered when `requests` requests of `len` bytes may begin within the limits of the volume, which count them with it. They are
     /// submitted as [`IoRequest::counted`] then. For who has yet to take memory for them: what a limit holds back must not have any.
@@ -346,6 +347,10 @@ pub trait Backend {
     /// The next request for another node, for the one front end that forwards them. Each is answered once, with [`Backend::forwarded`].
     fn pop_forward(&mut self) -> Option<Forward> {
         None
+    }
+    /// Whether what needs no data of a volume may be answered for it now: nobody else can own it.
+    fn may_answer(&self, _: &Rt, _: VolumeRef) -> bool {
+        true
     }
     /// Nobody waits any more for the answer to a request of this token: where it is with another node, it need not begin there. It is answered all
     /// the same.

@@ -10,7 +10,7 @@ mod own;
 pub use own::HOLDING_MAX;
 
 use crate::{
-    copies::CopyDoor,
+    copies::{CopyDoor, GRANTS_AGAIN_AFTER},
     cores::GroupRoute,
     io::{
         Backend, Data, DataVec, Extent, Forward, ForwardDone, ForwardOutcome, IoDone, IoError, IoOp, IoRequest, VolumeRef, extents, halves,
@@ -444,7 +444,7 @@ impl<S: Blocks> VolumeRouter<S> {
                 return self.done.push_back(IoDone { token, result: Ok(()), data: DataVec::new() });
             }
             // What was answered is durable.
-            return self.flush(request, Judged { layout, bytes }, since);
+            return self.flush(rt, request, Judged { layout, bytes }, since);
         };
         if layout.mirrors.is_empty() {
             return self.forward(request, Judged { layout, bytes }, class, since);
@@ -487,12 +487,20 @@ impl<S: Blocks> VolumeRouter<S> {
     }
 
     /// Here, what was answered is durable; elsewhere it says more (see [`IoOp::Flush`]).
-    fn flush(&mut self, request: IoRequest, judged: Judged, since: Instant) {
+    fn flush(&mut self, rt: &Rt, request: IoRequest, judged: Judged, since: Instant) {
         if judged.layout.mirrors.is_empty() {
             // Its class is not counted, as it has none.
             return self.forward(request, judged, IoClass::Write, since);
         }
+        if !self.is_owned(rt, &judged.layout) && !hooks::seeded(SeededFault::FlushWithoutGrants) {
+            // As a read waits. Its turn has come.
+            return self.hold_until(rt.now() + GRANTS_AGAIN_AFTER, IoRequest { counted: true, ..request }, since);
+        }
         self.done.push_back(IoDone { token: request.token, result: Ok(()), data: DataVec::new() });
+    }
+    fn hold_until(&mut self, at: Instant, request: IoRequest, since: Instant) {
+        self.held_count += 1;
+        self.held.insert((at, self.held_count), HeldBack { request, since });
     }
 
     /// Finds out whether the node that owns a volume serves the view of it that is served here (see [`IoOp::Flush`]). Answered
@@ -536,11 +544,8 @@ impl<S: Blocks> VolumeRouter<S> {
             ForwardOutcome::NotDone(op) => {
                 hooks::reached(CoverageMark::ForwardedAgain);
                 let Request { token, volume, since, .. } = self.requests.remove(id);
-                self.held_count += 1;
                 // Its turn has come: it waits for the other node now.
-                let held = HeldBack { request: IoRequest { token, volume, op, counted: true }, since };
-                self.held.insert((rt.now() + FORWARD_AGAIN, self.held_count), held);
-                return;
+                return self.hold_until(rt.now() + FORWARD_AGAIN, IoRequest { token, volume, op, counted: true }, since);
             }
         }
         if self.requests[id].bytes > 0 {
@@ -852,9 +857,7 @@ impl<S: Blocks> Backend for VolumeRouter<S> {
             if at > now {
                 hooks::reached(CoverageMark::LimitDelays);
                 self.counted.throttle(request.volume);
-                self.held_count += 1;
-                self.held.insert((at, self.held_count), HeldBack { request, since: now });
-                return;
+                return self.hold_until(at, request, now);
             }
         }
         self.start_or_hold(rt, request, judged, now);
@@ -868,6 +871,9 @@ impl<S: Blocks> Backend for VolumeRouter<S> {
     }
     fn forwarded(&mut self, rt: &Rt, done: ForwardDone) {
         self.on_forwarded(rt, done);
+    }
+    fn may_answer(&self, rt: &Rt, volume: VolumeRef) -> bool {
+        self.view.get(volume).is_none_or(|layout| layout.owner.is_none() && self.is_owned(rt, layout))
     }
     fn cancel(&mut self, token: u64) {
         if self.forwarding == 0 {

@@ -83,6 +83,7 @@ pub struct Settling {
 struct Asked {
     node: NodeId,
     id: ServedId,
+    volume: VolumeRef,
     /// Cores that have not said so.
     cores: usize,
 }
@@ -128,6 +129,8 @@ pub struct Peers {
     outgoing: Slab<Outgoing>,
     served: Slab<Served>,
     asked: Slab<Asked>,
+    /// Of these, what all cores go by.
+    settled: Vec<u32>,
     /// Who waits for this half: core, its number there, and for what.
     settling: Vec<(usize, u32, Settling)>,
     /// Of mirrors with copies on several nodes.
@@ -174,6 +177,7 @@ impl Peers {
             outgoing: Slab::new(),
             served: Slab::new(),
             asked: Slab::new(),
+            settled: Vec::new(),
             settling: Vec::new(),
             copies: Box::default(),
             link_changes: VecDeque::new(),
@@ -273,6 +277,7 @@ impl Peers {
             busy = true;
             self.cancel(owner, self.core, id);
         }
+        self.answer_settled(rt, backend);
         busy |= self.poll_members(rt, backend);
         busy |= self.poll_copies(rt, backend.copies());
         if self.control.is_some() {
@@ -317,7 +322,7 @@ impl Peers {
             PeersMsg::Forwarded(done) => self.forwarded.push_back(*done),
             PeersMsg::Cancel(core, id) => self.cancel_here(core, id),
             PeersMsg::Settle(core, no, what) => self.settling.push((core, no, what)),
-            PeersMsg::Settled(no) => self.settled(no),
+            PeersMsg::Settled(no) => self.one_more_settled(no),
             PeersMsg::CopyCall(core, call) => self.copy_call(*call, core),
             PeersMsg::CopyAnswered(token, answer) => self.on_copy_answered(token, *answer),
             PeersMsg::CopyLink(node, link) => self.on_copy_link(node, link),
@@ -482,7 +487,7 @@ impl Peers {
         }
         if asks {
             let cores = if hooks::seeded(SeededFault::ConfirmAsksOneCore) { 1 } else { self.cores };
-            let no = self.asked.insert(Asked { node, id, cores }) as u32;
+            let no = self.asked.insert(Asked { node, id, volume: at, cores }) as u32;
             let settling = Settling { volume, revision: revision.0 };
             self.settling.push((self.core, no, settling));
             let others = (0..self.cores).filter(|core| *core != self.core && cores > 1);
@@ -509,7 +514,7 @@ impl Peers {
         self.settling = waiting;
         for (core, no, _) in done {
             if core == self.core {
-                self.settled(no);
+                self.one_more_settled(no);
                 rt.wake(self.core);
             } else {
                 self.msgs.push_back((core, PeersMsg::Settled(no)));
@@ -517,15 +522,22 @@ impl Peers {
         }
     }
     /// One more core goes by what another node has asked about.
-    fn settled(&mut self, no: u32) {
+    fn one_more_settled(&mut self, no: u32) {
         let asked = &mut self.asked[no as usize];
         asked.cores -= 1;
-        if asked.cores > 0 {
-            return;
+        if asked.cores == 0 {
+            self.settled.push(no);
         }
-        let Asked { node, id, .. } = self.asked.remove(no as usize);
-        if let Some(member) = self.members.touch(node) {
-            member.line.peer.answer(member.line.place, id, Ok(()), DataVec::new());
+    }
+    /// Answers what all cores go by, unless another node may own the volume by now: that one may serve a later view.
+    fn answer_settled<B: Backend>(&mut self, rt: &Rt, backend: &B) {
+        for no in core::mem::take(&mut self.settled) {
+            let Asked { node, id, volume, .. } = self.asked.remove(no as usize);
+            let owned = backend.may_answer(rt, volume) || hooks::seeded(SeededFault::ConfirmedWithoutGrants);
+            if let Some(member) = self.members.touch(node) {
+                let result = if owned { Ok(()) } else { Err(ForwardError::NotOwner) };
+                member.line.peer.answer(member.line.place, id, result, DataVec::new());
+            }
         }
     }
 

@@ -493,6 +493,10 @@ listed! {
         ResentWithNewNumber,
         /// A read is answered without the grants of the other nodes.
         ReadWithoutGrants,
+        /// A flush is answered without the grants of the other nodes.
+        FlushWithoutGrants,
+        /// A node says that it serves a view without the grants of the other nodes.
+        ConfirmedWithoutGrants,
         /// A read is answered with what a change has brought to one copy that the others have not got.
         ReadUnsettled,
         /// A copy carries out what a node sends that does not own the object, or did in an earlier epoch.

@@ -8,6 +8,7 @@ use super::{CopiedPart, Copies, CopyAnswer, CopyAsk, CopyCall, CopyMsg, CopyStat
 use crate::grant::GrantCell;
 use crate::io::{Data, Extent, IoError, VolumeRef};
 use crate::lanes::Blocks;
+use crate::layout::{Mirror, VolumeLayout};
 use crate::order::NOWHERE;
 use crate::owner::{BlockRange, Command, CopyRef, Event, RangeCopy};
 use crate::part::{Part, PartOp, RouterMsg};
@@ -148,6 +149,11 @@ impl<S: Blocks> VolumeRouter<S> {
     /// Reads of a volume are answered by this; without it none is.
     pub fn set_cell(&mut self, rt: &Rt, volume: VolumeRef, cell: Option<Arc<GrantCell>>) {
         self.lanes_mut().set_cell(rt, volume, cell);
+    }
+    /// Whether nobody else can own a volume that this node does, as far as this core knows now: that has the grants for it, if it needs any.
+    pub(crate) fn is_owned(&self, rt: &Rt, layout: &VolumeLayout) -> bool {
+        let has_more = |mirror: &Mirror| mirror.serving().is_none() && mirror.has_copies();
+        !layout.mirrors.iter().any(has_more) || self.lanes().copies.as_ref().is_some_and(|copies| copies.may_answer(rt, layout.lanes))
     }
     /// What was counted of copies.
     pub fn copy_stats(&self) -> CopyStats {

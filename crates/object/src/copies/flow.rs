@@ -622,7 +622,7 @@ impl Copies {
         })
     }
     /// Whether what was read may be answered now.
-    fn may_answer(&self, rt: &Rt, volume: VolumeRef) -> bool {
+    pub(super) fn may_answer(&self, rt: &Rt, volume: VolumeRef) -> bool {
         let now = if hooks::seeded(SeededFault::GrantsAfterData) { self.early } else { rt.boot_clock() };
         let cell = self.volumes.get(&volume).and_then(|v| v.cell.as_ref());
         cell.is_some_and(|cell| cell.may_answer(now)) || hooks::seeded(SeededFault::ReadWithoutGrants)

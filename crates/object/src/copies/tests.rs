@@ -704,6 +704,7 @@ fn rules_of_changes_and_reads() {
     reads::an_answer_to_a_read_is_not_taken_for_one_to_the_change_that_follows();
     reads::a_read_shows_nothing_that_is_not_on_all_copies();
     reads::a_read_is_answered_while_the_other_nodes_grant_it();
+    reads::a_flush_is_answered_as_a_read_is();
     reads::a_grant_is_looked_at_when_the_data_is_there_by_the_clock_of_then();
     a_copy_takes_nothing_of_who_does_not_own_it_and_nothing_of_an_epoch_that_is_over();
 }
@@ -837,6 +838,7 @@ fn seeded_faults_are_noticed() {
     notices(SeededFault::AnswerTakenForAnother, reads::an_answer_to_a_read_is_not_taken_for_one_to_the_change_that_follows);
     notices(SeededFault::ReadUnsettled, reads::a_read_shows_nothing_that_is_not_on_all_copies);
     notices(SeededFault::ReadWithoutGrants, reads::a_read_is_answered_while_the_other_nodes_grant_it);
+    notices(SeededFault::FlushWithoutGrants, reads::a_flush_is_answered_as_a_read_is);
     notices(SeededFault::GrantsAfterData, reads::a_grant_is_looked_at_when_the_data_is_there_by_the_clock_of_then);
     notices(SeededFault::StaleOwnerCarriedOut, a_copy_takes_nothing_of_who_does_not_own_it_and_nothing_of_an_epoch_that_is_over);
 }

@@ -77,6 +77,21 @@ fn a_view_is_confirmed_when_nothing_is_under_way_that_was_judged_by_the_one_befo
     }
 }
 
+#[test]
+fn a_view_is_confirmed_by_the_node_that_owns_the_volume() {
+    let mut rig = Rig::started(25, [1, 2], LinkSecurity::Plain);
+    rig.open(1);
+    for taken_over in [true, false] {
+        rig.is_taken_over(1, taken_over);
+        let id = rig.begin(0, 0, IoOp::Flush);
+        let outcome = rig.end(0, 0, id, SOON);
+        match (taken_over, &outcome) {
+            (true, Some(ForwardOutcome::NotDone(_))) | (false, Some(ForwardOutcome::Answered(Ok(_)))) => {}
+            _ => panic!("taken over: {taken_over}, {outcome:?}"),
+        }
+    }
+}
+
 #[cfg(feature = "hooks")]
 #[test]
 fn seeded_faults_of_promises_are_noticed() {
@@ -84,5 +99,6 @@ fn seeded_faults_of_promises_are_noticed() {
     notices(SeededFault::LinkLossUnreported, a_link_that_stays_closed_is_said_to_be);
     notices(SeededFault::LostAnsweredAtOnce, a_change_whose_link_is_lost_is_answered_when_it_cannot_begin_any_more);
     notices(SeededFault::ConfirmAsksOneCore, a_view_is_confirmed_when_all_cores_go_by_it);
+    notices(SeededFault::ConfirmedWithoutGrants, a_view_is_confirmed_by_the_node_that_owns_the_volume);
     notices(SeededFault::ConfirmedUnderWay, a_view_is_confirmed_when_nothing_is_under_way_that_was_judged_by_the_one_before);
 }

@@ -78,6 +78,8 @@ pub(super) struct Volume {
     answers: VecDeque<IoDone>,
     /// Nothing that has begun ends.
     pub(super) holds: bool,
+    /// Another node may own it.
+    pub(super) taken_over: bool,
     pub(super) forwards: VecDeque<Forward>,
     pub(super) done: Vec<ForwardDone>,
     /// Data and checksum of each block, as they came.
@@ -108,6 +110,9 @@ impl Backend for Volume {
     }
     fn pop_forward(&mut self) -> Option<Forward> {
         self.forwards.pop_front()
+    }
+    fn may_answer(&self, _: &Rt, _: VolumeRef) -> bool {
+        !self.taken_over
     }
     fn forwarded(&mut self, _: &Rt, done: ForwardDone) {
         self.done.push(done);
@@ -247,6 +252,10 @@ impl Rig {
             self.half(n, core).borrow_mut().volume.holds = holds;
             self.world.rt(self.hosts[n], core).wake(core);
         }
+    }
+    /// Another node may own the volume of node `n`, or cannot.
+    pub(super) fn is_taken_over(&mut self, n: usize, taken_over: bool) {
+        (0..self.said[n].cores[n]).for_each(|core| self.half(n, core).borrow_mut().volume.taken_over = taken_over);
     }
     /// What is said to the control plane of node `n` of its links since it was looked at last: whether they are open.
     pub(super) fn links_said(&self, n: usize) -> Vec<bool> {

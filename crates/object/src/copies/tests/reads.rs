@@ -42,6 +42,27 @@ pub fn a_read_is_answered_while_the_other_nodes_grant_it() {
     });
 }
 
+/// An owner that was taken over may not know of a reservation that the next one serves.
+pub fn a_flush_is_answered_as_a_read_is() {
+    in_world(async |rt| {
+        let mut rig = Rig::new(rt, 1, &[0, 1]);
+        assert!(rig.nodes[0].may_answer(rt, VOLUME) && rig.answer(IoOp::Flush).await.result == Ok(()));
+        rig.grants(rt, false);
+        assert!(!rig.nodes[0].may_answer(rt, VOLUME) && !rig.nodes[1].may_answer(rt, VOLUME), "node 1 does not own it");
+        rig.submit(1, IoOp::Flush);
+        assert!(rig.turns(200).await.is_empty(), "no grant");
+        rig.grants(rt, true);
+        assert_eq!(rig.turns(200).await.len(), 1);
+        rig.grants(rt, false);
+        rig.submit(2, IoOp::Flush);
+        rig.turns(200).await;
+        rig.serve(0, 1, 2);
+        assert!(rig.turns(200).await.is_empty());
+        let forward = rig.nodes[0].pop_forward().expect("it goes to who owns the volume by now");
+        assert!(forward.owner == node(1) && matches!(forward.op, IoOp::Flush));
+    });
+}
+
 pub fn a_grant_is_looked_at_when_the_data_is_there_by_the_clock_of_then() {
     in_world(async |rt| {
         let mut rig = Rig::new(rt, 1, &[0, 1]);
