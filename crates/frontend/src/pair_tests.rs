@@ -185,9 +185,33 @@ impl Backend for Door {
     fn pop(&mut self) -> Option<IoDone> {
         None
     }
+    fn may_answer(&self, _: &Rt, volume: VolumeRef) -> bool {
+        volume != VolumeRef(7)
+    }
     fn cancel(&mut self, token: u64) {
         self.cancelled.push(token);
     }
+}
+
+/// Asks which of two volumes may be answered for.
+#[derive(Default)]
+struct Asks([bool; 2]);
+
+impl Client for Asks {
+    fn poll(&mut self, rt: &Rt, backend: &mut dyn Backend) -> bool {
+        self.0 = [6, 7].map(|volume| backend.may_answer(rt, VolumeRef(volume)));
+        false
+    }
+}
+
+#[test]
+fn each_hears_of_the_door_what_may_be_answered_for() {
+    with_rt(|rt| {
+        let half = || InProcess(Some(Asks::default()));
+        let mut pair = Pair::new(half(), half());
+        pair.poll(rt, &mut Door::default());
+        assert_eq!([pair.first, pair.second].map(|half| half.0.map(|asks| asks.0)), [Some([true, false]); 2]);
+    });
 }
 
 #[test]

@@ -150,7 +150,7 @@ struct Judged {
     bytes: u64,
 }
 
-/// A request that a limit holds back.
+/// A request that waits for its turn within a limit, for another node, or for grants.
 #[derive(Debug)]
 struct HeldBack {
     request: IoRequest,

@@ -150,10 +150,10 @@ impl<S: Blocks> VolumeRouter<S> {
     pub fn set_cell(&mut self, rt: &Rt, volume: VolumeRef, cell: Option<Arc<GrantCell>>) {
         self.lanes_mut().set_cell(rt, volume, cell);
     }
-    /// Whether nobody else can own a volume that this node does, as far as this core knows now: that has the grants for it, if it needs any.
+    /// Whether no other node can own a volume that this one owns: the grants for it are there now, or it needs none.
     pub(crate) fn is_owned(&self, rt: &Rt, layout: &VolumeLayout) -> bool {
-        let has_more = |mirror: &Mirror| mirror.serving().is_none() && mirror.has_copies();
-        !layout.mirrors.iter().any(has_more) || self.lanes().copies.as_ref().is_some_and(|copies| copies.may_answer(rt, layout.lanes))
+        let needs_grants = |mirror: &Mirror| mirror.serving().is_none() && mirror.has_copies();
+        !layout.mirrors.iter().any(needs_grants) || self.lanes().copies.as_ref().is_some_and(|copies| copies.may_answer(rt, layout.lanes))
     }
     /// What was counted of copies.
     pub fn copy_stats(&self) -> CopyStats {
