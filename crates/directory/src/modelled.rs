@@ -86,7 +86,8 @@ struct Item {
 struct Agreed {
     revision: Revision,
     entries: BTreeMap<Key, Item>,
-    nonces: BTreeMap<Nonce, Revision>,
+    /// Which transactions happened, as of which revision, and whether they made that revision: one that changes nothing makes none.
+    nonces: BTreeMap<Nonce, (Revision, bool)>,
     nonce_order: VecDeque<Nonce>,
     sessions: BTreeMap<SessionId, (Duration, Duration)>,
     session_last: u64,
@@ -234,9 +235,9 @@ impl Modelled {
     pub fn newest(&self) -> Revision {
         self.model().agreed.revision
     }
-    /// The transaction that happened at a revision, when it has a nonce that is remembered: for checkers.
+    /// The transaction that made a revision, when it has a nonce that is remembered: for checkers.
     pub fn nonce_of(&self, revision: Revision) -> Option<Nonce> {
-        self.model().agreed.nonces.iter().find(|(_, at)| **at == revision).map(|(nonce, _)| *nonce)
+        self.model().agreed.nonces.iter().find(|(_, made)| **made == (revision, true)).map(|(nonce, _)| *nonce)
     }
     fn model(&self) -> MutexGuard<'_, Model> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
@@ -342,7 +343,7 @@ impl Model {
     }
 
     fn apply(&mut self, transaction: &Transaction) -> Result<Revision, DirectoryError> {
-        if let Some(revision) = transaction.nonce.and_then(|n| self.agreed.nonces.get(&n)) {
+        if let Some((revision, _)) = transaction.nonce.and_then(|n| self.agreed.nonces.get(&n)) {
             return Ok(*revision);
         }
         let mut entries = self.agreed.entries.clone();
@@ -370,11 +371,12 @@ impl Model {
             events.push(Event { key: key.clone(), value: action.value().cloned() });
         }
         self.agreed.entries = entries;
-        if !events.is_empty() {
+        let made = !events.is_empty();
+        if made {
             self.push(events);
         }
         if let Some(nonce) = transaction.nonce {
-            self.agreed.nonces.insert(nonce, self.agreed.revision);
+            self.agreed.nonces.insert(nonce, (self.agreed.revision, made));
             self.agreed.nonce_order.push_back(nonce);
             if self.agreed.nonce_order.len() > NONCES_MIN {
                 let oldest = self.agreed.nonce_order.pop_front().expect("there are more than none");
@@ -438,7 +440,7 @@ impl Directory for Modelled {
     fn outcome(&self, nonce: Nonce) -> Result<Option<Revision>, DirectoryError> {
         let mut model = self.model();
         model.reach()?;
-        Ok(model.agreed.nonces.get(&nonce).copied())
+        Ok(model.agreed.nonces.get(&nonce).map(|(at, _)| *at))
     }
     fn revision(&self) -> Result<Revision, DirectoryError> {
         let mut model = self.model();

@@ -115,6 +115,17 @@ fn a_transaction_that_arrives_late_does_not_happen_a_second_time() {
     assert_eq!(d.get(&key("a")).unwrap(), None, "it was removed, and the late one is recognised");
 }
 
+/// A start that changes nothing committed at the instant of a host's change, and was taken for what had made it (seed 941472).
+#[test]
+fn who_made_a_revision_is_not_who_changed_nothing_after_it() {
+    let directory = modelled(3, Faults::NONE);
+    let [first, second] = [2, 1].map(|n| Nonce([n; 16]));
+    let made = directory.commit(&put("a").with_nonce(first)).unwrap();
+    assert_eq!(directory.commit(&Transaction::new().with_nonce(second)).unwrap(), made, "it changes nothing");
+    assert_eq!(directory.nonce_of(made), Some(first));
+    assert_eq!(directory.outcome(second).unwrap(), Some(made));
+}
+
 #[test]
 fn all_sessions_can_run_out_at_once_and_an_election_gives_them_their_time_again() {
     let d = modelled(1, Faults::NONE);
