@@ -16,7 +16,7 @@ mod several;
 
 pub use kept::{Counts, Damage, Volume, Workload};
 pub use order::{Answer, COPY_FAILED, Order, Reported, What};
-pub use paths::Paths;
+pub use paths::{HANDED_OVER_NS, Paths};
 
 use crate::content::{LOST, bits_apart, fill, value_of};
 use crate::faults::aimed::Hit;
@@ -652,6 +652,7 @@ impl Workload {
         if self.may_be_unserved(flight, status, now) {
             return self.unserved(op, flight, status, now);
         }
+        let may_be_later = self.may_be_later(flight, status, now);
         let place = flight.place;
         let per = 4096 / u64::from(self.volumes[place.volume].namespace.lba_bytes);
         let changes = !matches!(flight.kind, OpKind::Read | OpKind::Compare | OpKind::Verify | OpKind::Flush);
@@ -685,7 +686,7 @@ impl Workload {
             // Compare and Write within one piece only (NABO, NABSPF).
             StatusCode::ATOMIC_WRITE_UNIT_EXCEEDED => flight.kind == OpKind::Swap && at / piece != last / piece,
             StatusCode::ABORT_REQUESTED | StatusCode::ABORTED_FAILED_FUSED => flight.aborted,
-            _ => self.unsteady && !status.dnr,
+            _ => may_be_later,
         };
         let settled = self.settled_after(place.volume, status, now);
         self.each_change(op, flight, |cell| {

@@ -6,7 +6,7 @@ use super::plan::{NodeEvent, NodesPlan};
 use super::records::{name_of, node_called};
 use super::world::{NodeHost, NodesLab};
 use crate::history::{Failure, Report, caught};
-use crate::workload::Workload;
+use crate::workload::{HANDED_OVER_NS, Workload};
 use base::unit::CHUNK_BYTES;
 use base::{BLOCK_BYTES, CopyState, Duration, ResyncPace};
 use cluster::record::ComponentRecord;
@@ -161,7 +161,20 @@ impl Run<'_, '_> {
         });
         self.lab.wake_clients();
         let read = self.lab.run(CALM_MAX, |_, w| w.nothing_left() && w.in_flight() == 0);
-        if read { Ok(()) } else { Err("not everything could be read in the calm".into()) }
+        if !read {
+            return Err("not everything could be read in the calm".into());
+        }
+        self.hand_overs_are_shown()
+    }
+
+    /// What commands of the calm found between two owners has gone to another one.
+    fn hand_overs_are_shown(&mut self) -> Result<(), String> {
+        let unshown = |lab: &NodesLab| lab.workload.borrow_mut().paths().unshown();
+        if unshown(&self.lab).is_none() || self.runs_until(Duration::from_nanos(HANDED_OVER_NS), |lab| unshown(lab).is_none()) {
+            return Ok(());
+        }
+        let (volume, at) = unshown(&self.lab).expect("just seen");
+        Err(format!("a command found volume {volume} between two owners at {at} ns, and its record names no other one"))
     }
 
     fn mirrored(&self) -> impl Iterator<Item = usize> {
@@ -295,6 +308,7 @@ impl Run<'_, '_> {
         if !self.lab.run(CALM_MAX, |_, w| w.nothing_left() && w.in_flight() == 0) {
             return Err("commands of the calm were not answered".into());
         }
+        self.hand_overs_are_shown()?;
         self.lab.end();
         self.lab.world.run_for(Duration::from_secs(1));
         match self.lab.world.open_connection_ends() {

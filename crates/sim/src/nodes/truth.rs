@@ -153,6 +153,9 @@ impl Truth {
         };
         if owners[0] != owners[1] {
             count("takeovers");
+            if let Some(volume) = self.places.get(&is.volume) {
+                workload.paths().owner_changes(*volume, now);
+            }
         } else if active(&is) < active(&was) {
             count("evictions");
         } else if active(&is) > active(&was) {

@@ -231,6 +231,7 @@ impl Workload {
         if self.may_be_unserved(flight, status, now) {
             return;
         }
+        let may_be_later = self.may_be_later(flight, status, now);
         let v = &mut self.volumes[flight.place.volume];
         let refused = |why| v.rights.was_refused(flight.client, why, flight.sent);
         let at_once = at_once && v.rights.may_be_unregistered(flight.client, flight.sent, now);
@@ -242,7 +243,7 @@ impl Workload {
             StatusCode::RESERVATION_CONFLICT => refused(Refusal::Conflict),
             StatusCode::INVALID_FIELD => refused(Refusal::InvalidField),
             StatusCode::ABORT_REQUESTED => flight.aborted,
-            _ => self.unsteady && !status.dnr,
+            _ => may_be_later,
         };
         if !legal {
             return self.fail(format!("#{op} of client {} was answered with {status:?}, which nobody decided", flight.client), None);
@@ -271,7 +272,7 @@ impl Workload {
             let taken = self.volumes[flight.place.volume].rights.may_be_taken_from(flight.client, flight.sent, now);
             let legal = status.code == StatusCode::ABORT_REQUESTED && flight.aborted
                 || status.code == StatusCode::RESERVATION_CONFLICT && taken && self.is_over_iscsi(flight.client)
-                || self.unsteady && !status.dnr
+                || self.may_be_later(flight, status, now)
                 || self.may_be_unserved(flight, status, now);
             if !legal {
                 self.fail(format!("#{op} Report failed with {status:?}"), None);

@@ -3,9 +3,12 @@
 //! Owns: [`Paths`]. Invariant: what may have been the case is never called wrong. Never: knows what lies in a volume.
 
 use format::nvme::{Status, StatusCode};
+use std::collections::BTreeMap;
 
 /// A way that is cut for so long, in nanoseconds, has no link for certain, and every core of both ends goes by that.
 const CERTAINLY_CUT_NS: u64 = 2_500_000_000;
+/// So long before, or after, its record names another owner a command may meet the hand-over of a volume when nothing disturbs, in nanoseconds.
+pub const HANDED_OVER_NS: u64 = 1_000_000_000;
 
 #[derive(Clone, Copy, Debug)]
 struct Period {
@@ -28,13 +31,24 @@ pub struct Paths {
     cut: Vec<Vec<Option<u64>>>,
     /// Cores may stand still: then nothing is certain that takes time.
     pub pauses: bool,
+    /// When the record of a volume named another owner last, by volume.
+    owned_since: BTreeMap<usize, u64>,
+    /// Commands of the calm that met a hand-over which its record has still to show: the volume, and when they were answered.
+    met: Vec<(usize, u64)>,
 }
 
 impl Paths {
     /// Of so many nodes, none of which reaches another.
     pub fn of(nodes: usize, client_at: Vec<usize>, owners: Vec<Option<usize>>, pauses: bool) -> Paths {
         let closed = vec![Period { open: false, from: 0, until: u64::MAX }];
-        Paths { client_at, owners, serves: vec![vec![closed; nodes]; nodes], cut: vec![vec![None; nodes]; nodes], pauses }
+        Paths {
+            client_at,
+            owners,
+            serves: vec![vec![closed; nodes]; nodes],
+            cut: vec![vec![None; nodes]; nodes],
+            pauses,
+            ..Paths::default()
+        }
     }
     /// A node is about to serve the volumes of others by whether it can pass on requests to these.
     pub fn decided(&mut self, node: usize, reached: impl Fn(usize) -> bool, now: u64) {
@@ -61,6 +75,28 @@ impl Paths {
     pub fn owner_may_change(&self, volume: usize) -> bool {
         self.owners.get(volume).is_some_and(Option::is_none)
     }
+    /// Objects go to other nodes of themselves also when nothing disturbs. Whether an answer may say that its command met such a hand-over: the record of
+    /// the volume named another owner lately, or has to soon ([`Paths::unshown`]).
+    pub fn meets_hand_over(&mut self, volume: usize, status: Status, now: u64) -> bool {
+        let of_paths = [StatusCode::ANA_TRANSITION, StatusCode::ANA_INACCESSIBLE, StatusCode::CONTROLLER_PATHING_ERROR];
+        if !self.owner_may_change(volume) || !of_paths.contains(&status.code) {
+            return false;
+        }
+        if self.owned_since.get(&volume).is_none_or(|since| now > since + HANDED_OVER_NS) {
+            self.met.push((volume, now));
+        }
+        true
+    }
+    /// The record of a volume names another owner.
+    pub fn owner_changes(&mut self, volume: usize, now: u64) {
+        self.owned_since.insert(volume, now);
+        self.met.retain(|(met, at)| *met != volume || at + HANDED_OVER_NS < now);
+    }
+    /// A volume that a command of the calm found between two owners, and when, though its record has not named another one since.
+    pub fn unshown(&self) -> Option<(usize, u64)> {
+        self.met.first().copied()
+    }
+
     /// Whether a command of a client, sent at `since`, may be answered so for the path that it took. `None`: the answer is not about paths.
     pub fn may_answer(&self, client: usize, volume: usize, status: Status, since: u64, now: u64) -> Option<bool> {
         let wanted = match status.code {
@@ -103,5 +139,26 @@ mod tests {
         paths.cut(0, 1, None);
         assert_eq!(may(&paths, 0, CERTAINLY_CUT_NS + 40, CERTAINLY_CUT_NS + 41), [true, false]);
         assert_eq!(paths.may_answer(0, 0, Status::SUCCESS, 0, 1), None);
+    }
+
+    #[test]
+    fn a_hand_over_that_a_command_meets_is_in_the_record_within_a_second() {
+        let (transition, full) = (Status::retry(StatusCode::ANA_TRANSITION), Status::retry(StatusCode::NAMESPACE_NOT_READY));
+        let mut paths = Paths::of(2, vec![0, 1], vec![None, Some(1), None], false);
+        assert!(!paths.meets_hand_over(1, transition, 5), "only one node may own it");
+        assert!(!paths.meets_hand_over(0, full, 5), "it is not about paths");
+        assert!(paths.meets_hand_over(0, transition, 5));
+        paths.owner_changes(2, 6);
+        assert_eq!(paths.unshown(), Some((0, 5)), "another volume was handed over");
+        paths.owner_changes(0, 6 + HANDED_OVER_NS);
+        assert_eq!(paths.unshown(), Some((0, 5)), "too late");
+        let mut paths = Paths::of(2, vec![0, 1], vec![None], false);
+        assert!(paths.meets_hand_over(0, transition, 5));
+        paths.owner_changes(0, 5 + HANDED_OVER_NS);
+        assert_eq!(paths.unshown(), None);
+        assert!(paths.meets_hand_over(0, transition, 5 + 2 * HANDED_OVER_NS));
+        assert_eq!(paths.unshown(), None, "a second after it");
+        assert!(paths.meets_hand_over(0, transition, 6 + 2 * HANDED_OVER_NS));
+        assert!(paths.unshown().is_some());
     }
 }

@@ -34,6 +34,11 @@ impl Workload {
             self.fail(text, Some((flight.place.volume, flight.place.block)));
         }
     }
+    /// Whether a command may be answered so, that it is to be tried again, without another reason: nodes and devices come and go, or its volume does.
+    pub(super) fn may_be_later(&mut self, flight: &Flight, status: Status, now: u64) -> bool {
+        let meets = |paths: &mut Paths| paths.meets_hand_over(flight.place.volume, status, now);
+        !status.dnr && (self.unsteady || self.several.as_mut().is_some_and(meets))
+    }
     /// Until when a change may take effect that was answered so now.
     pub(super) fn settled_after(&self, volume: usize, status: Status, now: u64) -> u64 {
         let Some(paths) = &self.several else { return now };
