@@ -33,8 +33,8 @@ pub struct Paths {
     pub pauses: bool,
     /// When the record of a volume named another owner last, by volume.
     owned_since: BTreeMap<usize, u64>,
-    /// Commands of the calm that met a hand-over which its record has still to show: the volume, and when they were answered.
-    met: Vec<(usize, u64)>,
+    /// When the first command of the calm met a hand-over which its record has still to show, by volume.
+    met: BTreeMap<usize, u64>,
 }
 
 impl Paths {
@@ -82,19 +82,17 @@ impl Paths {
         if !self.owner_may_change(volume) || !of_paths.contains(&status.code) {
             return false;
         }
-        if self.owned_since.get(&volume).is_none_or(|since| now > since + HANDED_OVER_NS) {
-            self.met.push((volume, now));
-        }
-        true
+        self.owned_since.get(&volume).is_some_and(|since| now <= since + HANDED_OVER_NS)
+            || now <= *self.met.entry(volume).or_insert(now) + HANDED_OVER_NS
     }
     /// The record of a volume names another owner.
     pub fn owner_changes(&mut self, volume: usize, now: u64) {
         self.owned_since.insert(volume, now);
-        self.met.retain(|(met, at)| *met != volume || at + HANDED_OVER_NS < now);
+        self.met.retain(|met, at| *met != volume || *at + HANDED_OVER_NS < now);
     }
     /// A volume that a command of the calm found between two owners, and when, though its record has not named another one since.
     pub fn unshown(&self) -> Option<(usize, u64)> {
-        self.met.first().copied()
+        self.met.iter().next().map(|(volume, at)| (*volume, *at))
     }
 
     /// Whether a command of a client, sent at `since`, may be answered so for the path that it took. `None`: the answer is not about paths.
@@ -148,6 +146,8 @@ mod tests {
         assert!(!paths.meets_hand_over(1, transition, 5), "only one node may own it");
         assert!(!paths.meets_hand_over(0, full, 5), "it is not about paths");
         assert!(paths.meets_hand_over(0, transition, 5));
+        assert!(paths.meets_hand_over(0, transition, 5 + HANDED_OVER_NS));
+        assert!(!paths.meets_hand_over(0, transition, 6 + HANDED_OVER_NS), "it takes too long");
         paths.owner_changes(2, 6);
         assert_eq!(paths.unshown(), Some((0, 5)), "another volume was handed over");
         paths.owner_changes(0, 6 + HANDED_OVER_NS);
