@@ -141,10 +141,10 @@ mod tests {
 
     #[test]
     fn a_hand_over_that_a_command_meets_is_in_the_record_within_a_second() {
-        let (transition, full) = (Status::retry(StatusCode::ANA_TRANSITION), Status::retry(StatusCode::NAMESPACE_NOT_READY));
+        let (transition, not_ready) = (Status::retry(StatusCode::ANA_TRANSITION), Status::retry(StatusCode::NAMESPACE_NOT_READY));
         let mut paths = Paths::of(2, vec![0, 1], vec![None, Some(1), None], false);
         assert!(!paths.meets_hand_over(1, transition, 5), "only one node may own it");
-        assert!(!paths.meets_hand_over(0, full, 5), "it is not about paths");
+        assert!(!paths.meets_hand_over(0, not_ready, 5), "it is not about paths");
         assert!(paths.meets_hand_over(0, transition, 5));
         assert!(paths.meets_hand_over(0, transition, 5 + HANDED_OVER_NS));
         assert!(!paths.meets_hand_over(0, transition, 6 + HANDED_OVER_NS), "it takes too long");
